@@ -17,7 +17,7 @@ fn language(c: &mut Criterion) {
         c.bench_function(&format!("parse/{name}"), |b| b.iter(|| dialect.scope(black_box(text))));
         let scope = dialect.scope(text).expect("a typical scope is valid");
         c.bench_function(&format!("plan/{name}"), |b| {
-            b.iter(|| dialect.plan(black_box(&scope), "image", &view))
+            b.iter(|| dialect.plan(black_box(&scope), "image", &view));
         });
     }
 }
