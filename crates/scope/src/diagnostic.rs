@@ -141,8 +141,13 @@ impl Diagnostic {
         self
     }
 
-    /// Goes on in the text that led to the one with the fault.
+    /// Goes on in the text that led to the one with the fault. Of a long way, the end and the start
+    /// are kept.
     pub(crate) fn used(mut self, span: Span, label: impl Into<String>) -> Self {
+        const SHOWN: usize = 4;
+        if self.0.excerpts.len() == SHOWN {
+            self.0.excerpts.pop();
+        }
         self.0.excerpts.push(Excerpt::default());
         self.at(span, label)
     }
@@ -171,7 +176,8 @@ impl Diagnostic {
     pub fn render(&self, style: Style) -> String {
         let inner = &*self.0;
         let mut primary = AnnotationKind::Primary;
-        let snippets = inner.excerpts.iter().map(|excerpt| {
+        let labelled = inner.excerpts.iter().filter(|excerpt| !excerpt.labels.is_empty());
+        let snippets = labelled.map(|excerpt| {
             let annotations = excerpt.labels.iter().map(|(span, label)| {
                 let kind = std::mem::replace(&mut primary, AnnotationKind::Context);
                 kind.span(excerpt.shown(*span)).label(label)

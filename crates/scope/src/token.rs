@@ -91,6 +91,8 @@ pub(crate) struct Lexer<'t> {
 
 impl<'t> Lexer<'t> {
     pub(crate) fn new(source: Source<'t>) -> Self {
+        #[cfg(test)]
+        tests::READ.with(|read| read.set(read.get() + source.text.len()));
         Lexer { source, at: 0 }
     }
 
@@ -98,7 +100,7 @@ impl<'t> Lexer<'t> {
         self.source.text.as_bytes().get(self.at + ahead).copied()
     }
 
-    /// Goes on while `wanted` holds, and says how far.
+    /// Goes on while `wanted` holds.
     fn skip_while(&mut self, wanted: impl Fn(u8) -> bool) {
         while self.peek(0).is_some_and(&wanted) {
             self.at += 1;
@@ -179,8 +181,7 @@ impl<'t> Lexer<'t> {
                 Some(_) => self.at += 1,
             }
         }
-        // A quote is ASCII; after a backslash any character may have been cut, but then the text ends
-        // in the middle of it only if no quote follows, which is refused above.
+        // Both ends are next to a quote, which is ASCII: they are character boundaries.
         let content = self.source.text.get(start..self.at).unwrap_or_default();
         self.at += 1;
         Ok(Token::Quoted(content))
@@ -279,4 +280,56 @@ fn escape(rest: &mut std::str::CharIndices<'_>) -> Result<char, &'static str> {
         }
         _ => return Err("JSON has no such escape"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use crate::{Dialect, Limits};
+
+    thread_local! {
+        /// Bytes of all texts that were read. A lexer never goes back, so this is what parsing costs.
+        pub(super) static READ: Cell<usize> = const { Cell::new(0) };
+    }
+
+    fn bytes_read(text: &str) -> usize {
+        let limits = Limits { text_bytes: usize::MAX, ..Limits::default() };
+        let dialect = Dialect { limits, ..Dialect::default() };
+        READ.with(|read| read.set(0));
+        // Whether the text is valid does not matter here.
+        let _ = dialect.scope(text);
+        READ.with(Cell::get)
+    }
+
+    #[test]
+    fn a_text_without_strings_is_read_once_however_it_is_made() {
+        let nest = |open: &str, close: &str| format!("image: {}A{}", open.repeat(1000), close.repeat(1000));
+        let long = |part: &str| format!("image: A{}", part.repeat(100_000));
+        let texts = [
+            nest("(", ")"),
+            nest("!", ""),
+            nest("all(", ")"),
+            nest("except(A, ", ")"),
+            long(" & A"),
+            long(" | B"),
+            long(" B"),
+            long("  "),
+            long(", image: A"),
+            long("&"),
+        ];
+        for text in texts {
+            assert!(bytes_read(&text) <= text.len());
+        }
+    }
+
+    #[test]
+    fn each_string_around_a_text_has_it_read_once_more_and_needs_twice_the_backslashes() {
+        let mut location = "A & B & C".to_owned();
+        for strings in 1..12 {
+            location = format!("\"{}\"", location.replace('\\', "\\\\").replace('"', "\\\""));
+            let text = format!("image: {location}");
+            assert!(bytes_read(&text) <= 2 * text.len() + 64 * strings, "{strings} strings");
+        }
+    }
 }
