@@ -1,5 +1,7 @@
 //! The laws of the language, for any scope; and that no text at all upsets it.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;

@@ -1,5 +1,7 @@
 //! What locations mean: the plans that they make, and why some make none.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use scope::{Atlas, Code, Diagnostic, Dialect, Limits, Services, Site, Style, parse_duration};
 
 fn atlas() -> Atlas {
