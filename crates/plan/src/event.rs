@@ -1,0 +1,192 @@
+//! What the driver tells a run, and what a run tells the driver.
+
+use std::fmt;
+use std::time::Duration;
+
+use scope::Site;
+
+/// One request to one site, numbered from 0 in the order of sending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Leg(pub usize);
+
+/// One timer, numbered from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timer(pub usize);
+
+/// What happened. An event that comes late, twice, or for what the run does not know, changes nothing.
+///
+/// `elapsed` is the time since the leg was sent, measured by the driver, for the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The leg's first byte is about to leave: from now on it may be executed.
+    Sent {
+        /// The leg.
+        leg: Leg,
+    },
+    /// The head of the leg's answer came; its body is still to come.
+    Answered {
+        /// The leg.
+        leg: Leg,
+        /// Its final status, never a 1xx.
+        status: u16,
+        /// Since it was sent.
+        elapsed: Duration,
+    },
+    /// The leg ended without a complete answer, or because it was cancelled.
+    Failed {
+        /// The leg.
+        leg: Leg,
+        /// Whether it may have been executed. This is the last word on it, whatever was said before.
+        sent: Sent,
+        /// What happened to it.
+        why: Why,
+        /// Since it was sent.
+        elapsed: Duration,
+    },
+    /// The time of a timer has passed.
+    Fired {
+        /// The timer.
+        timer: Timer,
+    },
+    /// Nobody waits for the answer any more.
+    ClientGone,
+}
+
+/// Whether a leg that ended may have been executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// It provably was not: not connected, the stream refused, or the peer's mesh says so.
+    No,
+    /// It may have been.
+    Maybe,
+}
+
+/// How a leg ended without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// There is no way to the site.
+    Unreachable,
+    /// It took too long.
+    TimedOut,
+    /// The site's end did not accept it.
+    Refused,
+    /// The connection broke.
+    Reset,
+    /// What came back is not an answer.
+    Protocol,
+    /// It was no longer needed.
+    Cancelled,
+}
+
+impl Why {
+    /// One word, as in `"Site2";error=unreachable`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Why::Unreachable => "unreachable",
+            Why::TimedOut => "timeout",
+            Why::Refused => "refused",
+            Why::Reset => "reset",
+            Why::Protocol => "protocol",
+            Why::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What the driver is to do, in this order. `Answer` or `Fail` is the last one of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Send the request to this site.
+    Send {
+        /// A new leg.
+        leg: Leg,
+        /// Where to.
+        site: Site,
+    },
+    /// Ask this site whether the resource that the request names exists there, without changing it.
+    Probe {
+        /// A new leg.
+        leg: Leg,
+        /// Where to.
+        site: Site,
+    },
+    /// Stop this leg or drop its answer: no byte of it leaves from now on. Then report it as
+    /// [`Event::Failed`], unless the run has ended: a write may wait for that. Once its head is
+    /// there, what is left of its answer may be read to the end, so that the connection can be kept.
+    Cancel {
+        /// The leg.
+        leg: Leg,
+    },
+    /// Report [`Event::Fired`] after this time. A timer need not be stopped: one that is no longer of
+    /// use is ignored.
+    Timer {
+        /// A new timer.
+        timer: Timer,
+        /// From now.
+        after: Duration,
+    },
+    /// The answer of this leg, whose head is there, goes to the client. Final.
+    Answer {
+        /// The leg.
+        leg: Leg,
+    },
+    /// No leg's answer goes to the client. Final.
+    Fail(Failure),
+}
+
+/// Why no site's answer is the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Every site said that it does not exist there.
+    NotFound,
+    /// Every site failed, and at least one in another way than by not having it.
+    Unavailable,
+    /// The same, and at least one took too long.
+    TimedOut,
+    /// `^` needs the answer of every site, and at least one is missing.
+    Missing,
+    /// `^`, and it exists at two sites.
+    Conflict,
+    /// A write may have been executed, and nothing more is known.
+    Unknown,
+    /// The client did not wait.
+    ClientGone,
+}
+
+impl Failure {
+    /// The status that says so to the client. For a client that is gone it is the customary 499, which
+    /// is only seen in logs.
+    #[must_use]
+    pub fn status(self) -> u16 {
+        match self {
+            Failure::NotFound => 404,
+            Failure::Conflict => 409,
+            Failure::ClientGone => 499,
+            Failure::Unavailable | Failure::Missing => 503,
+            Failure::TimedOut | Failure::Unknown => 504,
+        }
+    }
+
+    /// What two sites, or groups of sites, that both failed amount to.
+    pub(crate) fn and(self, other: Failure) -> Failure {
+        match (self, other) {
+            (Failure::TimedOut, _) | (_, Failure::TimedOut) => Failure::TimedOut,
+            (Failure::NotFound, Failure::NotFound) => Failure::NotFound,
+            _ => Failure::Unavailable,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Failure::NotFound => "no site has it",
+            Failure::Unavailable => "every site failed",
+            Failure::TimedOut => "every site failed, at least one by taking too long",
+            Failure::Missing => "a site whose answer is needed gave none",
+            Failure::Conflict => "it exists at more than one site",
+            Failure::Unknown => "it is not known whether the write was executed",
+            Failure::ClientGone => "the client did not wait for the answer",
+        })
+    }
+}

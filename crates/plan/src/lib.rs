@@ -1,0 +1,37 @@
+//! Running a plan: which sites are asked now, which answer wins, what is cancelled.
+//!
+//! A [`Run`] carries out one [`scope::Plan`] for one request. It is pure: [`Event`]s in, [`Effect`]s out,
+//! with no socket, clock, task or randomness. The mesh drives it:
+//!
+//! ```text
+//! Run::new(plan, request, rules, knowledge)   or Refused: nothing was asked of any site
+//! run.start(&mut effects)
+//! loop { carry out the effects; run.on(what happened next, &mut effects) }
+//! until Effect::Answer or Effect::Fail, which is the last effect
+//! ```
+//!
+//! **A leg** is one request to one site. It ends by [`Event::Failed`], [`Effect::Cancel`] or
+//! [`Effect::Answer`]; a probe also by [`Event::Answered`], since only its status counts.
+//!
+//! **A write never runs twice.** It is at one site at a time, and goes to another only where the one
+//! before provably did not execute. Whether a leg was sent is known to the driver alone, so a write that
+//! ran out of time is cancelled and then *waited for*: the driver follows each [`Effect::Cancel`] with an
+//! [`Event::Failed`] for that leg, which says whether any of it may have been sent.
+//!
+//! In the order in which a request meets them: `request` (what is asked, what is refused), `tree` (the
+//! plan as nodes, nearest first), `event`, `run` (events to nodes), `operators` (what each node does),
+//! `verdict` (what an answer means), `leg`, `report`.
+
+mod event;
+mod leg;
+mod operators;
+mod report;
+mod request;
+mod run;
+mod tree;
+mod verdict;
+
+pub use event::{Effect, Event, Failure, Leg, Sent, Timer, Why};
+pub use report::{Asked, Said};
+pub use request::{Knowledge, Refused, Request, Rules};
+pub use run::Run;

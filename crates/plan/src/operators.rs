@@ -1,0 +1,277 @@
+//! What each operator does when it begins, when one of its operands ends, and when its time comes.
+
+use crate::event::{Effect, Failure, Leg, Why};
+use crate::leg::TimedOut;
+use crate::run::{Outcome, Purpose, Run};
+use crate::tree::{InOrder, NodeId, Operator, Place, State, Unique};
+use crate::verdict::Presence;
+
+impl Run<'_> {
+    /// An operand of this node ended; returns how the node ends, if that settles it.
+    pub(crate) fn operand_ended(
+        &mut self,
+        node: NodeId,
+        outcome: Outcome,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Outcome> {
+        match self.tree[node].operator {
+            Operator::InOrder(_) => self.in_order_ended(node, outcome, effects),
+            Operator::Unique(_) => self.unique_ended(node, outcome, effects),
+            // The operand that a `^` chose for a write decides alone, and so does the one of `within`.
+            Operator::Place(_) | Operator::Within { .. } | Operator::Site { .. } => Some(outcome),
+        }
+    }
+
+    /// Ends all that is below a node, keeping one leg.
+    fn abort_below(&mut self, node: NodeId, kept: Option<Leg>, effects: &mut Vec<Effect>) {
+        self.cancel_under(&self.tree.under(node), kept, effects);
+        self.tree.close_below(node);
+    }
+}
+
+/// `;`, `|`, and `&` on a read.
+impl Run<'_> {
+    fn in_order(&mut self, node: NodeId) -> Option<&mut InOrder> {
+        match &mut self.tree[node].operator {
+            Operator::InOrder(group) => Some(group),
+            _ => None,
+        }
+    }
+
+    /// Begins the next operand that does not fail at once. Returns what all of them amount to if none
+    /// is left.
+    pub(crate) fn begin_next(&mut self, node: NodeId, effects: &mut Vec<Effect>) -> Option<Failure> {
+        loop {
+            let group = self.in_order(node)?;
+            let Some(operand) = group.operands.get(group.begun).copied() else {
+                return match group.running {
+                    0 => Some(group.failure.unwrap_or(Failure::Unavailable)),
+                    _ => None,
+                };
+            };
+            group.begun += 1;
+            let failure = self.begin(operand.node, effects);
+            let group = self.in_order(node)?;
+            if let Some(failure) = failure {
+                group.fails(failure);
+                continue;
+            }
+            group.running += 1;
+            if group.hedged && group.begun < group.operands.len() {
+                let begun = group.begun;
+                self.time(operand.hedge_after, Purpose::Hedge { node, begun }, effects);
+            }
+            return None;
+        }
+    }
+
+    fn in_order_ended(
+        &mut self,
+        node: NodeId,
+        outcome: Outcome,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Outcome> {
+        match outcome {
+            Outcome::Won(leg) => {
+                self.abort_below(node, Some(leg), effects);
+                Some(outcome)
+            }
+            Outcome::Failed(failure) => {
+                let group = self.in_order(node)?;
+                group.running = group.running.saturating_sub(1);
+                group.fails(failure);
+                self.begin_next(node, effects).map(Outcome::Failed)
+            }
+            Outcome::Stopped(_) => Some(outcome),
+        }
+    }
+
+    /// The operand begun last takes long.
+    pub(crate) fn hedge(&mut self, node: NodeId, begun: usize, effects: &mut Vec<Effect>) {
+        let running = self.tree[node].state == State::Running;
+        let due = self.in_order(node).is_some_and(|group| group.begun == begun);
+        if !(running && due) {
+            return;
+        }
+        if let Some(failure) = self.begin_next(node, effects) {
+            self.settle(node, Outcome::Failed(failure), effects);
+        }
+    }
+}
+
+impl InOrder {
+    fn fails(&mut self, failure: Failure) {
+        self.failure = Some(self.failure.map_or(failure, |earlier| earlier.and(failure)));
+    }
+}
+
+/// `^` on a read.
+impl Run<'_> {
+    fn unique(&mut self, node: NodeId) -> Option<&mut Unique> {
+        match &mut self.tree[node].operator {
+            Operator::Unique(group) => Some(group),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn begin_every(&mut self, node: NodeId, effects: &mut Vec<Effect>) -> Option<Failure> {
+        let operands = self.unique(node)?.operands.clone();
+        let mut running = 0;
+        for operand in operands {
+            match self.begin(operand, effects) {
+                None => running += 1,
+                Some(failure) => self.unique(node)?.missing |= failure != Failure::NotFound,
+            }
+        }
+        self.unique(node)?.running = running;
+        (running == 0).then_some(Failure::Missing)
+    }
+
+    fn unique_ended(&mut self, node: NodeId, outcome: Outcome, effects: &mut Vec<Effect>) -> Option<Outcome> {
+        match outcome {
+            Outcome::Won(leg) => {
+                // A refusal is the answer here as elsewhere: it does not say whether the resource is
+                // there, and what other sites say does not change it.
+                if self.status(leg).is_some_and(|status| status >= 400) {
+                    self.abort_below(node, Some(leg), effects);
+                    return Some(outcome);
+                }
+                let found = self.unique(node)?.found;
+                match found {
+                    None => self.unique(node)?.found = Some(leg),
+                    Some(found) if self.same_site(found, leg) => self.drop_leg(leg, effects),
+                    Some(_) => return Some(Outcome::Stopped(Failure::Conflict)),
+                }
+            }
+            Outcome::Failed(Failure::NotFound) => {}
+            Outcome::Failed(_) => self.unique(node)?.missing = true,
+            Outcome::Stopped(_) => return Some(outcome),
+        }
+        let group = self.unique(node)?;
+        group.running = group.running.saturating_sub(1);
+        match (group.running, group.missing, group.found) {
+            // Also when one is missing: two that have it are a conflict, whatever the missing one has.
+            (1.., _, _) => None,
+            (0, true, _) => {
+                self.abort_below(node, None, effects);
+                Some(Outcome::Failed(Failure::Missing))
+            }
+            (0, false, Some(leg)) => Some(Outcome::Won(leg)),
+            (0, false, None) => Some(Outcome::Failed(Failure::NotFound)),
+        }
+    }
+
+    /// An answer that a `^` kept was cut off before the others were there.
+    pub(crate) fn lost(&mut self, leg: Leg) {
+        let mut above = self.legs.get(leg.0).map(|record| record.node);
+        while let Some(node) = above {
+            if self.tree[node].state == State::Running {
+                if let Some(group) = self.unique(node).filter(|group| group.found == Some(leg)) {
+                    group.found = None;
+                    group.missing = true;
+                }
+                return;
+            }
+            above = self.tree[node].parent;
+        }
+    }
+
+    fn same_site(&self, one: Leg, other: Leg) -> bool {
+        let site = |leg: Leg| self.legs.get(leg.0).map(|record| &record.site);
+        site(one) == site(other)
+    }
+
+    fn drop_leg(&mut self, leg: Leg, effects: &mut Vec<Effect>) {
+        if let Some(record) = self.legs.get_mut(leg.0) {
+            record.cancel(leg, Why::Cancelled, effects);
+        }
+    }
+}
+
+/// `^` on a write.
+impl Run<'_> {
+    fn place(&mut self, node: NodeId) -> Option<&mut Place> {
+        match &mut self.tree[node].operator {
+            Operator::Place(group) => Some(group),
+            _ => None,
+        }
+    }
+
+    /// Asks every site below, not every operand: in `(A ; B) ^ C` it may exist at B, and must then not
+    /// be created at A.
+    pub(crate) fn probe_every(&mut self, node: NodeId, effects: &mut Vec<Effect>) -> Option<Failure> {
+        let sites = self.tree.open_sites(&self.tree.under(node));
+        self.place(node)?.probes = sites.len();
+        for site in &sites {
+            self.ask(node, site, true, effects);
+        }
+        sites.is_empty().then_some(Failure::Missing)
+    }
+
+    /// A site said whether it has the resource.
+    pub(crate) fn probed(&mut self, leg: Leg, presence: Presence, effects: &mut Vec<Effect>) {
+        let Some(record) = self.legs.get(leg.0) else { return };
+        let (node, site) = (record.node, record.site.clone());
+        let Some(place) = self.place(node) else { return };
+        place.probes = place.probes.saturating_sub(1);
+        match presence {
+            Presence::Exists if place.exists.is_some() => {
+                return self.settle(node, Outcome::Stopped(Failure::Conflict), effects);
+            }
+            Presence::Exists => place.exists = Some(site),
+            Presence::Absent => {}
+            Presence::Silent => place.missing = true,
+        }
+        if place.probes > 0 {
+            return;
+        }
+        let failure = if place.missing { Some(Failure::Missing) } else { self.put(node, effects) };
+        if let Some(failure) = failure {
+            self.settle(node, Outcome::Failed(failure), effects);
+        }
+    }
+
+    /// Every site has answered: writes where it exists, or else at the nearest.
+    fn put(&mut self, node: NodeId, effects: &mut Vec<Effect>) -> Option<Failure> {
+        let place = self.place(node)?;
+        let (operands, exists) = (place.operands.clone(), place.exists.clone());
+        if let Some(site) = exists {
+            self.tree.bar_all_but(&site, &self.tree.under(node));
+        }
+        let open = |operand: &NodeId| !self.tree.open_sites(&self.tree.under(*operand)).is_empty();
+        match operands.into_iter().find(open) {
+            Some(operand) => self.begin(operand, effects),
+            None => Some(Failure::Missing),
+        }
+    }
+}
+
+/// `within`.
+impl Run<'_> {
+    /// Its time is up: what is inside has failed, unless a write in it may have been executed.
+    pub(crate) fn within_expired(&mut self, node: NodeId, effects: &mut Vec<Effect>) {
+        if self.tree[node].state != State::Running {
+            return;
+        }
+        let below = self.tree.under(node);
+        let mut outcome = Some(Outcome::Failed(Failure::TimedOut));
+        for (number, record) in self.legs.iter_mut().enumerate() {
+            if !below.contains(&record.node) {
+                continue;
+            }
+            match record.time_out(Leg(number), effects) {
+                TimedOut::Settled => {}
+                TimedOut::Unknown => outcome = Some(Outcome::Stopped(Failure::Unknown)),
+                TimedOut::Wait => {
+                    // Its end is this node's business now: nothing inside goes on.
+                    record.node = node;
+                    outcome = None;
+                }
+            }
+        }
+        self.tree.close_below(node);
+        if let Some(outcome) = outcome {
+            self.settle(node, outcome, effects);
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! One plan for one request: events to the nodes they concern, outcomes up the tree.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use scope::{Plan, Site};
+
+use crate::event::{Effect, Event, Failure, Leg, Sent, Timer, Why};
+use crate::leg::{self, Record, Role, TimedOut};
+use crate::report::{self, Asked, Said};
+use crate::request::{self, Knowledge, Refused, Request, Rules};
+use crate::tree::{NodeId, Operator, State, Tree};
+use crate::verdict::{self, Presence, Verdict};
+
+/// A plan that is being carried out.
+///
+/// [`Run::start`] is called once, then [`Run::on`] for each event, until the final effect.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use plan::{Effect, Event, Knowledge, Leg, Request, Rules, Run, Sent, Why};
+/// # use scope::{Plan, Site};
+/// # struct Nothing;
+/// # impl Knowledge for Nothing {
+/// #     fn rtt(&self, _: &Site) -> Option<Duration> { None }
+/// #     fn available(&self, _: &Site) -> bool { true }
+/// # }
+/// let [a, b] = ["A", "B"].map(|name| Site::new(name).unwrap());
+/// let plan = Plan::Otherwise(vec![Plan::Site(a), Plan::Site(b.clone())]);
+/// let rules = Rules::default();
+/// let mut run = Run::new(&plan, Request::Read, &rules, &Nothing).unwrap();
+///
+/// let mut effects = Vec::new();
+/// run.start(&mut effects);
+/// effects.clear();
+/// let (sent, why, elapsed) = (Sent::No, Why::Unreachable, Duration::from_millis(3));
+/// run.on(Event::Failed { leg: Leg(0), sent, why, elapsed }, &mut effects);
+/// assert_eq!(effects[0], Effect::Send { leg: Leg(1), site: b });
+/// ```
+#[derive(Debug)]
+pub struct Run<'r> {
+    pub(crate) tree: Tree,
+    pub(crate) legs: Vec<Record>,
+    request: Request,
+    rules: &'r Rules,
+    timers: Vec<Purpose>,
+    /// There is one site only, and whatever it answers is the answer.
+    one_site: bool,
+    started: bool,
+    ended: bool,
+}
+
+/// What a timer is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Purpose {
+    /// The leg's time is up.
+    Leg(Leg),
+    /// The time of this `within` is up.
+    Within(NodeId),
+    /// Hedge, unless more than this many operands were begun meanwhile.
+    Hedge { node: NodeId, begun: usize },
+}
+
+/// How a node ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Outcome {
+    /// With the answer of this leg.
+    Won(Leg),
+    /// Without; for a write, provably without effect. What is around it may go on.
+    Failed(Failure),
+    /// In a way that nothing around it can better.
+    Stopped(Failure),
+}
+
+impl<'r> Run<'r> {
+    /// Prepares to run a plan, or refuses: then no site was asked.
+    pub fn new(
+        plan: &Plan,
+        request: Request,
+        rules: &'r Rules,
+        knowledge: &dyn Knowledge,
+    ) -> Result<Run<'r>, Refused> {
+        request::check(plan, request)?;
+        let tree = Tree::new(plan, request, rules, knowledge);
+        let one_site = tree.has_one_site();
+        let (legs, timers) = (Vec::new(), Vec::new());
+        Ok(Run { tree, legs, request, rules, timers, one_site, started: false, ended: false })
+    }
+
+    /// Starts it. A second start changes nothing.
+    pub fn start(&mut self, effects: &mut Vec<Effect>) {
+        if self.started || self.ended {
+            return;
+        }
+        self.started = true;
+        if let Some(failure) = self.begin(Tree::ROOT, effects) {
+            self.settle(Tree::ROOT, Outcome::Failed(failure), effects);
+        }
+    }
+
+    /// Takes in what happened. After the final effect, nothing changes any more.
+    pub fn on(&mut self, event: Event, effects: &mut Vec<Effect>) {
+        if self.ended {
+            return;
+        }
+        match event {
+            Event::Sent { leg } => {
+                if let Some(record) = self.legs.get_mut(leg.0) {
+                    record.sent = true;
+                }
+            }
+            Event::Answered { leg, status, elapsed } => self.answered(leg, status, elapsed, effects),
+            Event::Failed { leg, sent, why, elapsed } => self.failed(leg, sent, why, elapsed, effects),
+            Event::Fired { timer } => self.fired(timer, effects),
+            Event::ClientGone => self.end(Outcome::Failed(Failure::ClientGone), effects),
+        }
+    }
+
+    /// Whether the final effect was given.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Each site that was asked and what came of it, in the order first asked.
+    #[must_use]
+    pub fn report(&self) -> Vec<Asked> {
+        report::report(&self.legs)
+    }
+
+    fn answered(&mut self, leg: Leg, status: u16, elapsed: Duration, effects: &mut Vec<Effect>) {
+        let Some(record) = self.legs.get_mut(leg.0) else { return };
+        let was = record.state;
+        if matches!(was, leg::State::Held | leg::State::Over) {
+            return;
+        }
+        record.said = Some(Said::Status(status));
+        record.elapsed = Some(elapsed);
+        let node = record.node;
+        if record.role == Role::Probe {
+            record.state = leg::State::Over;
+            return self.probed(leg, verdict::of_probe(status), effects);
+        }
+        let verdict = match verdict::of_status(status, self.request, self.rules) {
+            // Its answer was dropped when it was cancelled.
+            Verdict::Answer if was == leg::State::Leaving => Verdict::Unknown,
+            _ if self.one_site && was == leg::State::Asked => Verdict::Answer,
+            verdict => verdict,
+        };
+        match verdict {
+            Verdict::Answer => record.state = leg::State::Held,
+            Verdict::Failed(_) | Verdict::Unknown if was == leg::State::Asked => {
+                record.cancel(leg, Why::Cancelled, effects);
+            }
+            Verdict::Failed(_) | Verdict::Unknown => record.state = leg::State::Over,
+        }
+        self.settle(node, Outcome::of(verdict, leg), effects);
+    }
+
+    fn failed(&mut self, leg: Leg, sent: Sent, why: Why, elapsed: Duration, effects: &mut Vec<Effect>) {
+        let Some(record) = self.legs.get_mut(leg.0) else { return };
+        let (node, role, was) = (record.node, record.role, record.state);
+        if was == leg::State::Over {
+            return;
+        }
+        record.state = leg::State::Over;
+        record.elapsed = Some(elapsed);
+        // The driver cancelled it because this run said so, and this run knows why it did.
+        let why = if was == leg::State::Leaving { Why::TimedOut } else { why };
+        record.said = Some(Said::Error(why));
+        match (was, role) {
+            (leg::State::Held, _) => self.lost(leg),
+            (_, Role::Probe) => self.probed(leg, Presence::Silent, effects),
+            (_, Role::Read | Role::Write) => {
+                let verdict = verdict::of_loss(sent, why, self.request);
+                self.settle(node, Outcome::of(verdict, leg), effects);
+            }
+        }
+    }
+
+    fn fired(&mut self, timer: Timer, effects: &mut Vec<Effect>) {
+        match self.timers.get(timer.0) {
+            Some(Purpose::Leg(leg)) => self.leg_expired(*leg, effects),
+            Some(Purpose::Within(node)) => self.within_expired(*node, effects),
+            Some(Purpose::Hedge { node, begun }) => self.hedge(*node, *begun, effects),
+            None => {}
+        }
+    }
+
+    fn leg_expired(&mut self, leg: Leg, effects: &mut Vec<Effect>) {
+        let limit = self.rules.leg_timeout;
+        let Some(record) = self.legs.get_mut(leg.0) else { return };
+        if record.state != leg::State::Asked {
+            return;
+        }
+        record.elapsed = Some(limit);
+        let node = record.node;
+        match record.time_out(leg, effects) {
+            TimedOut::Settled if record.role == Role::Probe => self.probed(leg, Presence::Silent, effects),
+            TimedOut::Settled => self.settle(node, Outcome::Failed(Failure::TimedOut), effects),
+            TimedOut::Unknown => self.settle(node, Outcome::Stopped(Failure::Unknown), effects),
+            TimedOut::Wait => {}
+        }
+    }
+
+    /// Takes the outcome of a node up the tree, as far as it settles anything.
+    pub(crate) fn settle(&mut self, node: NodeId, outcome: Outcome, effects: &mut Vec<Effect>) {
+        let (mut node, mut outcome) = (node, outcome);
+        loop {
+            self.tree[node].state = State::Done;
+            let parent = match (outcome, self.tree[node].parent) {
+                (Outcome::Won(_) | Outcome::Failed(_), Some(parent)) => parent,
+                (outcome, _) => return self.end(outcome, effects),
+            };
+            match self.operand_ended(parent, outcome, effects) {
+                Some(settled) => (node, outcome) = (parent, settled),
+                None => return,
+            }
+        }
+    }
+
+    /// Gives the final effect, after cancelling all that is still under way.
+    fn end(&mut self, outcome: Outcome, effects: &mut Vec<Effect>) {
+        self.ended = true;
+        let (kept, last) = match outcome {
+            Outcome::Won(leg) => (Some(leg), Effect::Answer { leg }),
+            Outcome::Failed(failure) | Outcome::Stopped(failure) => (None, Effect::Fail(failure)),
+        };
+        self.cancel_under(&self.tree.under(Tree::ROOT), kept, effects);
+        effects.push(last);
+    }
+
+    /// Cancels the live legs in a range of nodes, but one.
+    pub(crate) fn cancel_under(
+        &mut self,
+        range: &Range<NodeId>,
+        kept: Option<Leg>,
+        effects: &mut Vec<Effect>,
+    ) {
+        for (number, record) in self.legs.iter_mut().enumerate() {
+            if range.contains(&record.node) && kept != Some(Leg(number)) {
+                record.cancel(Leg(number), Why::Cancelled, effects);
+            }
+        }
+    }
+
+    /// Asks a site, on behalf of a node.
+    pub(crate) fn ask(&mut self, node: NodeId, site: &Site, probe: bool, effects: &mut Vec<Effect>) {
+        let leg = Leg(self.legs.len());
+        let site = site.clone();
+        let role = match (probe, self.request.is_write()) {
+            (true, _) => Role::Probe,
+            (false, true) => Role::Write,
+            (false, false) => Role::Read,
+        };
+        self.legs.push(Record::new(node, site.clone(), role));
+        effects.push(if probe { Effect::Probe { leg, site } } else { Effect::Send { leg, site } });
+        self.time(self.rules.leg_timeout, Purpose::Leg(leg), effects);
+    }
+
+    pub(crate) fn time(&mut self, after: Duration, purpose: Purpose, effects: &mut Vec<Effect>) {
+        effects.push(Effect::Timer { timer: Timer(self.timers.len()), after });
+        self.timers.push(purpose);
+    }
+
+    /// The status of a leg that was answered.
+    pub(crate) fn status(&self, leg: Leg) -> Option<u16> {
+        match self.legs.get(leg.0)?.said? {
+            Said::Status(status) => Some(status),
+            Said::Error(_) => None,
+        }
+    }
+
+    /// Begins a node, unless it fails at once. Nothing wins at once.
+    pub(crate) fn begin(&mut self, node: NodeId, effects: &mut Vec<Effect>) -> Option<Failure> {
+        self.tree[node].state = State::Running;
+        match &self.tree[node].operator {
+            Operator::Site { barred: true, .. } => Some(Failure::NotFound),
+            Operator::Site { site, barred: false } => {
+                let site = site.clone();
+                self.ask(node, &site, false, effects);
+                None
+            }
+            Operator::Within { limit, inner } => {
+                let (limit, inner) = (*limit, *inner);
+                let failure = self.begin(inner, effects);
+                if failure.is_none() {
+                    self.time(limit, Purpose::Within(node), effects);
+                }
+                failure
+            }
+            Operator::InOrder(_) => self.begin_next(node, effects),
+            Operator::Unique(_) => self.begin_every(node, effects),
+            Operator::Place(_) => self.probe_every(node, effects),
+        }
+    }
+}
+
+impl Outcome {
+    fn of(verdict: Verdict, leg: Leg) -> Outcome {
+        match verdict {
+            Verdict::Answer => Outcome::Won(leg),
+            Verdict::Failed(failure) => Outcome::Failed(failure),
+            Verdict::Unknown => Outcome::Stopped(Failure::Unknown),
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! What each operator does, as in the table of the language's reference.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "the helpers of a test fail the test, as the test itself does"
+)]
+
+mod knowledge;
+mod nested;
+mod reads;
+mod refused;
+mod report;
+mod stage;
+mod unique;
+mod within;
+mod writes;

@@ -1,0 +1,139 @@
+//! A driver for tests: sites are letters, time is virtual, effects are words.
+
+use std::time::Duration;
+
+use plan::{Effect, Event, Knowledge, Leg, Request, Rules, Run, Sent, Timer, Why};
+use scope::{Atlas, Dialect, Plan, Site};
+
+pub(crate) const NAMED: Request = Request::Write { chosen_name: true };
+pub(crate) const UNNAMED: Request = Request::Write { chosen_name: false };
+
+/// A is 10 ms away, B 20 ms, C 30 ms, D 40 ms; E is at an unknown distance.
+pub(crate) struct Sky {
+    pub(crate) down: &'static str,
+}
+
+impl Knowledge for Sky {
+    fn rtt(&self, site: &Site) -> Option<Duration> {
+        let place = "ABCD".find(site.name())?;
+        Some(Duration::from_millis(10 * (place as u64 + 1)))
+    }
+
+    fn available(&self, site: &Site) -> bool {
+        !self.down.contains(site.name())
+    }
+}
+
+pub(crate) fn parse(location: &str) -> Plan {
+    let atlas = Atlas::new("ABCDE".chars().map(|name| Site::new(&name.to_string()).unwrap())).unwrap();
+    let dialect = Dialect::default();
+    let scope = dialect.scope(&format!("image: {location}")).unwrap();
+    dialect.plan(&scope, "image", &atlas).unwrap().unwrap()
+}
+
+pub(crate) fn rules() -> Rules {
+    Rules {
+        no_effect: vec![409, 503],
+        fails: vec![413],
+        hedge_after: Duration::from_millis(100),
+        leg_timeout: Duration::from_secs(10),
+    }
+}
+
+pub(crate) struct Stage {
+    pub(crate) run: Run<'static>,
+    effects: Vec<Effect>,
+    sites: Vec<Site>,
+    timers: Vec<(Duration, Timer)>,
+    now: Duration,
+}
+
+impl Stage {
+    pub(crate) fn new(location: &str, request: Request, down: &'static str) -> Stage {
+        let rules = Box::leak(Box::new(rules()));
+        let run = Run::new(&parse(location), request, rules, &Sky { down }).unwrap();
+        let mut stage = Stage { run, effects: vec![], sites: vec![], timers: vec![], now: Duration::ZERO };
+        stage.run.start(&mut stage.effects);
+        stage
+    }
+
+    pub(crate) fn read(location: &str) -> Stage {
+        Stage::new(location, Request::Read, "")
+    }
+
+    pub(crate) fn write(location: &str) -> Stage {
+        Stage::new(location, UNNAMED, "")
+    }
+
+    pub(crate) fn put(location: &str) -> Stage {
+        Stage::new(location, NAMED, "")
+    }
+
+    /// What was done since this was last called, without the timers.
+    pub(crate) fn did(&mut self) -> String {
+        let mut words = Vec::new();
+        for effect in std::mem::take(&mut self.effects) {
+            match effect {
+                Effect::Send { site, .. } => {
+                    words.push(format!("send {site}"));
+                    self.sites.push(site);
+                }
+                Effect::Probe { site, .. } => {
+                    words.push(format!("probe {site}"));
+                    self.sites.push(site);
+                }
+                Effect::Cancel { leg } => words.push(format!("cancel {}", self.sites[leg.0])),
+                Effect::Timer { timer, after } => self.timers.push((self.now + after, timer)),
+                Effect::Answer { leg } => words.push(format!("answer {}", self.sites[leg.0])),
+                Effect::Fail(failure) => words.push(format!("fail {} {failure:?}", failure.status())),
+            }
+        }
+        words.join(", ")
+    }
+
+    /// The latest leg to a site.
+    fn leg(&self, site: &str) -> Leg {
+        Leg(self.sites.iter().rposition(|asked| asked.name() == site).unwrap())
+    }
+
+    pub(crate) fn on(&mut self, event: Event) -> String {
+        assert_eq!(self.did(), "", "effects that the test did not look at");
+        self.run.on(event, &mut self.effects);
+        self.did()
+    }
+
+    pub(crate) fn answers(&mut self, site: &str, status: u16) -> String {
+        let elapsed = self.now;
+        self.on(Event::Answered { leg: self.leg(site), status, elapsed })
+    }
+
+    pub(crate) fn fails(&mut self, site: &str, sent: Sent, why: Why) -> String {
+        let elapsed = self.now;
+        self.on(Event::Failed { leg: self.leg(site), sent, why, elapsed })
+    }
+
+    pub(crate) fn unreachable(&mut self, site: &str) -> String {
+        self.fails(site, Sent::No, Why::Unreachable)
+    }
+
+    pub(crate) fn sent(&mut self, site: &str) {
+        assert_eq!(self.on(Event::Sent { leg: self.leg(site) }), "");
+    }
+
+    /// Lets time pass, and the timers with it.
+    pub(crate) fn after(&mut self, ms: u64) -> String {
+        let until = self.now + Duration::from_millis(ms);
+        let mut words = vec![self.did()];
+        while let Some(next) =
+            (0..self.timers.len()).filter(|at| self.timers[*at].0 <= until).min_by_key(|at| self.timers[*at])
+        {
+            let (due, timer) = self.timers.remove(next);
+            self.now = due;
+            self.run.on(Event::Fired { timer }, &mut self.effects);
+            words.push(self.did());
+        }
+        self.now = until;
+        words.retain(|word| !word.is_empty());
+        words.join(", ")
+    }
+}

@@ -1,0 +1,132 @@
+//! Random plans, knowledge and schedules.
+
+use std::time::Duration;
+
+use plan::{Knowledge, Request, Sent, Why};
+use proptest::prelude::*;
+use proptest::sample::select;
+use scope::{Level, Plan, Site};
+
+use crate::history::Drain;
+
+const SITES: [&str; 5] = ["A", "B", "C", "D", "E"];
+
+/// What the driver is made to say next. Numbers choose among the legs and timers there are, and one
+/// more that is not there.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    Sent(usize),
+    Answered(usize, u16),
+    Failed(usize, Sent, Why),
+    Fired(usize),
+    Restart,
+    Gone,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Sky(Vec<(Option<u64>, bool)>);
+
+impl Knowledge for Sky {
+    fn rtt(&self, site: &Site) -> Option<Duration> {
+        self.of(site).0.map(Duration::from_millis)
+    }
+
+    fn available(&self, site: &Site) -> bool {
+        self.of(site).1
+    }
+}
+
+impl Sky {
+    fn of(&self, site: &Site) -> (Option<u64>, bool) {
+        self.0[SITES.iter().position(|name| *name == site.name()).unwrap()]
+    }
+}
+
+pub(crate) fn skies() -> impl Strategy<Value = Sky> {
+    let site = (proptest::option::of(0..300_u64), prop::bool::weighted(0.8));
+    prop::collection::vec(site, SITES.len()).prop_map(Sky)
+}
+
+fn site() -> impl Strategy<Value = Plan> + Clone {
+    select(&SITES[..]).prop_map(|name| Plan::Site(Site::new(name).unwrap()))
+}
+
+/// Any plan, also shapes that the language never makes, such as a group of nothing.
+pub(crate) fn plans() -> impl Strategy<Value = Plan> {
+    site().prop_recursive(4, 16, 4, |inner| {
+        let group = prop::collection::vec(inner.clone(), 0..4);
+        prop_oneof![
+            3 => group.clone().prop_map(Plan::Otherwise),
+            3 => group.clone().prop_map(Plan::Any),
+            3 => group.clone().prop_map(Plan::One),
+            1 => group.prop_map(|plans| Plan::All(Level::Eventual, plans)),
+            2 => within(inner),
+        ]
+    })
+}
+
+/// Plans without `&`.
+pub(crate) fn writable_plans() -> impl Strategy<Value = Plan> {
+    site().prop_recursive(4, 16, 4, |inner| {
+        let group = prop::collection::vec(inner.clone(), 1..4);
+        prop_oneof![
+            3 => group.clone().prop_map(Plan::Otherwise),
+            2 => group.clone().prop_map(Plan::Any),
+            2 => group.prop_map(Plan::One),
+            2 => within(inner),
+        ]
+    })
+}
+
+/// Small plans around a `^`: in larger ones its answers are seldom all there.
+pub(crate) fn unique_plans() -> impl Strategy<Value = Plan> {
+    let one = prop::collection::vec(site(), 2..4).prop_map(Plan::One);
+    let otherwise = (one.clone(), site()).prop_map(|(one, site)| Plan::Otherwise(vec![one, site]));
+    let any = (one.clone(), site()).prop_map(|(one, site)| Plan::Any(vec![one, site]));
+    prop_oneof![2 => one, 1 => otherwise, 1 => any]
+}
+
+fn within(inner: impl Strategy<Value = Plan>) -> impl Strategy<Value = Plan> {
+    (0..2_000_u64, inner).prop_map(|(ms, plan)| Plan::Within(Duration::from_millis(ms), Box::new(plan)))
+}
+
+pub(crate) fn requests() -> impl Strategy<Value = Request> {
+    prop_oneof![
+        4 => Just(Request::Read),
+        1 => Just(Request::List),
+        3 => any::<bool>().prop_map(|chosen_name| Request::Write { chosen_name }),
+    ]
+}
+
+fn sents() -> impl Strategy<Value = Sent> {
+    // Mostly what lets a write go on: the interesting mistakes come after that.
+    prop_oneof![3 => Just(Sent::No), 1 => Just(Sent::Maybe)]
+}
+
+fn whys() -> impl Strategy<Value = Why> {
+    select(&[Why::Unreachable, Why::TimedOut, Why::Refused, Why::Reset, Why::Protocol, Why::Cancelled][..])
+}
+
+fn statuses() -> impl Strategy<Value = u16> {
+    prop_oneof![
+        4 => select(&[200_u16, 404, 404, 503][..]),
+        3 => select(&[200_u16, 201, 304, 400, 403, 409, 410, 413, 429, 500, 502, 504][..]),
+    ]
+}
+
+pub(crate) fn schedules() -> impl Strategy<Value = Vec<Step>> {
+    let at = || 0..64_usize;
+    let step = prop_oneof![
+        10 => at().prop_map(Step::Sent),
+        30 => (at(), statuses()).prop_map(|(leg, status)| Step::Answered(leg, status)),
+        30 => (at(), sents(), whys()).prop_map(|(leg, sent, why)| Step::Failed(leg, sent, why)),
+        20 => at().prop_map(Step::Fired),
+        2 => Just(Step::Restart),
+        1 => Just(Step::Gone),
+    ];
+    prop::collection::vec(step, 0..40)
+}
+
+pub(crate) fn drains() -> impl Strategy<Value = Drain> {
+    (any::<bool>(), sents()).prop_map(|(timers_first, sent)| Drain { timers_first, sent })
+}
