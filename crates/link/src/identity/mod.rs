@@ -1,0 +1,258 @@
+//! Who a site is, and who says so: what `archipel init` makes and what every start reads.
+
+mod error;
+mod files;
+
+use std::fmt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
+
+pub use error::{Fault, IdentityError};
+use files::File;
+
+use crate::{name, tls};
+
+const CA: &str = "ca.pem";
+const CA_KEY: &str = "ca-key.pem";
+const SITE: &str = "site.pem";
+const SITE_KEY: &str = "site-key.pem";
+
+const DAY: Duration = Duration::from_hours(24);
+/// Clocks of sites differ: what is issued now is already valid where it is still yesterday.
+const BACKDATED: Duration = DAY;
+const CA_VALIDITY: Duration = DAY.saturating_mul(3650);
+const SITE_VALIDITY: Duration = DAY.saturating_mul(365);
+
+/// An operator's certificate authority: it says who the operator's sites are.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+    key_pem: String,
+    until: SystemTime,
+}
+
+impl Authority {
+    /// Makes an authority for an operator, valid for ten years.
+    pub fn create(operator: &str) -> Result<Authority, IdentityError> {
+        let now = SystemTime::now();
+        let until = now + CA_VALIDITY;
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::OrganizationName, operator);
+        params.distinguished_name.push(DnType::CommonName, format!("{operator} (Archipel authority)"));
+        // It issues sites, not authorities.
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        params.not_before = (now - BACKDATED).into();
+        params.not_after = until.into();
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(crypto)?;
+        let pem = params.self_signed(&key).map_err(crypto)?.pem();
+        let key_pem = key.serialize_pem();
+        Ok(Authority { issuer: Issuer::new(params, key), pem, key_pem, until })
+    }
+
+    /// Writes `ca.pem` and `ca-key.pem`, over no existing file.
+    pub fn save(&self, dir: &Path) -> Result<(), IdentityError> {
+        files::write(
+            dir,
+            &[
+                File { name: CA_KEY, content: &self.key_pem, secret: true },
+                File { name: CA, content: &self.pem, secret: false },
+            ],
+        )
+    }
+
+    /// Reads what [`Authority::save`] wrote.
+    pub fn load(dir: &Path) -> Result<Authority, IdentityError> {
+        let (path, key_path) = (dir.join(CA), dir.join(CA_KEY));
+        let (pem, key_pem) = (files::read(&path)?, files::read(&key_path)?);
+        let certificate = parse_certificate(&pem, &path)?;
+        let until = check_validity(&certificate, &path)?;
+        check_key(&certificate, &parse_key(&key_pem, &key_path)?, &key_path)?;
+        let malformed = |path: &Path, error| IdentityError::new(Fault::Malformed).at(path).because(error);
+        let key = KeyPair::from_pem(&key_pem).map_err(|error| malformed(&key_path, error))?;
+        let issuer = Issuer::from_ca_cert_der(&certificate, key).map_err(|error| malformed(&path, error))?;
+        Ok(Authority { issuer, pem, key_pem, until })
+    }
+
+    /// Makes an identity for a site, valid for a year.
+    pub fn issue(&self, site: &str) -> Result<Identity, IdentityError> {
+        let now = SystemTime::now();
+        self.issue_between(site, now - BACKDATED, now + SITE_VALIDITY)
+    }
+
+    /// Makes an identity for a site, valid between two moments, and no longer than the authority.
+    pub fn issue_between(
+        &self,
+        site: &str,
+        from: SystemTime,
+        until: SystemTime,
+    ) -> Result<Identity, IdentityError> {
+        let bad_name = |why| IdentityError::new(Fault::BadName(site.to_owned(), why));
+        let uri = name::to_uri(site).map_err(bad_name)?;
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, site);
+        params.subject_alt_names = vec![SanType::URI(uri.try_into().map_err(crypto)?)];
+        params.is_ca = IsCa::ExplicitNoCa;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.use_authority_key_identifier_extension = true;
+        params.not_before = from.into();
+        params.not_after = until.min(self.until).into();
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(crypto)?;
+        let pem = params.signed_by(&key, &self.issuer).map_err(crypto)?.pem();
+        let files = Pem { authority: self.pem.clone(), certificate: pem, key: key.serialize_pem() };
+        Identity::parse(files, Path::new(""))
+    }
+}
+
+/// Who a site is: its name, the certificate and key that prove it, and the authority that it believes.
+pub struct Identity {
+    site: String,
+    authority: CertificateDer<'static>,
+    certificate: CertificateDer<'static>,
+    key: PrivateKeyDer<'static>,
+    until: SystemTime,
+    pem: Pem,
+}
+
+/// The three files of an identity.
+struct Pem {
+    authority: String,
+    certificate: String,
+    key: String,
+}
+
+/// Without the key.
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity").field("site", &self.site).finish_non_exhaustive()
+    }
+}
+
+impl Identity {
+    /// Writes `ca.pem`, `site.pem` and `site-key.pem`, over no existing file. A `ca.pem` that is there
+    /// already and is the same is left alone.
+    pub fn save(&self, dir: &Path) -> Result<(), IdentityError> {
+        files::write(
+            dir,
+            &[
+                File { name: SITE_KEY, content: &self.pem.key, secret: true },
+                File { name: CA, content: &self.pem.authority, secret: false },
+                File { name: SITE, content: &self.pem.certificate, secret: false },
+            ],
+        )
+    }
+
+    /// Reads what [`Identity::save`] wrote, and checks that a peer would believe it.
+    pub fn load(dir: &Path) -> Result<Identity, IdentityError> {
+        let pem = Pem {
+            authority: files::read(&dir.join(CA))?,
+            certificate: files::read(&dir.join(SITE))?,
+            key: files::read(&dir.join(SITE_KEY))?,
+        };
+        let identity = Identity::parse(pem, dir)?;
+        identity.check(dir)?;
+        Ok(identity)
+    }
+
+    /// Reads the files, without asking whether they can be believed.
+    fn parse(pem: Pem, dir: &Path) -> Result<Identity, IdentityError> {
+        let path = dir.join(SITE);
+        let authority = parse_certificate(&pem.authority, &dir.join(CA))?;
+        let certificate = parse_certificate(&pem.certificate, &path)?;
+        let key = parse_key(&pem.key, &dir.join(SITE_KEY))?;
+        let site =
+            name::of_certificate(&certificate).ok_or_else(|| IdentityError::new(Fault::NoSite).at(&path))?;
+        let (_, until) = validity(&certificate, &path)?;
+        let until = SystemTime::UNIX_EPOCH + Duration::from_secs(until.timestamp().try_into().unwrap_or(0));
+        Ok(Identity { site, authority, certificate, key, until, pem })
+    }
+
+    fn check(&self, dir: &Path) -> Result<(), IdentityError> {
+        let path = dir.join(SITE);
+        check_validity(&self.authority, &dir.join(CA))?;
+        check_validity(&self.certificate, &path)?;
+        check_key(&self.certificate, &self.key, &dir.join(SITE_KEY))?;
+        tls::check_issued(&self.certificate, &self.authority)
+            .map_err(|error| IdentityError::new(Fault::OtherAuthority).at(&path).because(error))
+    }
+
+    /// The site's name.
+    #[must_use]
+    pub fn site(&self) -> &str {
+        &self.site
+    }
+
+    /// When peers stop believing this identity.
+    #[must_use]
+    pub fn valid_until(&self) -> SystemTime {
+        self.until
+    }
+
+    pub(crate) fn authority(&self) -> &CertificateDer<'static> {
+        &self.authority
+    }
+
+    pub(crate) fn chain(&self) -> Vec<CertificateDer<'static>> {
+        vec![self.certificate.clone()]
+    }
+
+    pub(crate) fn key(&self) -> PrivateKeyDer<'static> {
+        self.key.clone_key()
+    }
+}
+
+fn crypto(error: rcgen::Error) -> IdentityError {
+    IdentityError::new(Fault::Crypto).because(error)
+}
+
+fn parse_certificate(pem: &str, path: &Path) -> Result<CertificateDer<'static>, IdentityError> {
+    CertificateDer::from_pem_slice(pem.as_bytes())
+        .map_err(|error| IdentityError::new(Fault::Malformed).at(path).because(error))
+}
+
+fn parse_key(pem: &str, path: &Path) -> Result<PrivateKeyDer<'static>, IdentityError> {
+    PrivateKeyDer::from_pem_slice(pem.as_bytes())
+        .map_err(|error| IdentityError::new(Fault::Malformed).at(path).because(error))
+}
+
+fn check_key(
+    certificate: &CertificateDer<'static>,
+    key: &PrivateKeyDer<'static>,
+    path: &Path,
+) -> Result<(), IdentityError> {
+    match CertifiedKey::from_der(vec![certificate.clone()], key.clone_key(), &tls::provider()) {
+        Ok(_) => Ok(()),
+        Err(rustls::Error::InconsistentKeys(_)) => Err(IdentityError::new(Fault::KeyMismatch).at(path)),
+        Err(error) => Err(IdentityError::new(Fault::Malformed).at(path).because(error)),
+    }
+}
+
+fn validity(certificate: &CertificateDer<'_>, path: &Path) -> Result<(ASN1Time, ASN1Time), IdentityError> {
+    let (_, certificate) = X509Certificate::from_der(certificate)
+        .map_err(|error| IdentityError::new(Fault::Malformed).at(path).because(error))?;
+    Ok((certificate.validity.not_before, certificate.validity.not_after))
+}
+
+/// Until when the certificate is valid, if it is valid now.
+fn check_validity(certificate: &CertificateDer<'_>, path: &Path) -> Result<SystemTime, IdentityError> {
+    let (from, until) = validity(certificate, path)?;
+    let now = ASN1Time::now();
+    if now > until {
+        return Err(IdentityError::new(Fault::Expired(until.to_string())).at(path));
+    }
+    if now < from {
+        return Err(IdentityError::new(Fault::NotYetValid(from.to_string())).at(path));
+    }
+    Ok(SystemTime::UNIX_EPOCH + Duration::from_secs(until.timestamp().try_into().unwrap_or(0)))
+}

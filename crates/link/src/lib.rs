@@ -1,0 +1,28 @@
+//! Site to site: identities, mutual TLS, pools, the peer protocol. What is carried is not known here.
+//!
+//! Every site has an [`Identity`], issued by its operator's [`Authority`]. A connection exists only
+//! between two identities of one authority, and each side knows the other's name from its certificate:
+//! addresses and host names prove nothing here.
+//!
+//! In the order in which a request meets them: `pool` (the sender: warm connections, lanes, what an
+//! error proves), `wire` (the shape of a request between two sites), `tls`, `server` (the receiver).
+//! `name` and `identity` are what both ends stand on.
+
+mod exec;
+mod identity;
+mod name;
+mod pool;
+mod server;
+mod socket;
+mod tls;
+mod watched;
+mod wire;
+
+pub use exec::Local;
+pub use identity::{Authority, Fault, Identity, IdentityError};
+pub use pool::{Kind, Lane, PeerState, Pool, Received, SendError, Sent, Settings};
+pub use server::{Drain, Draining, Limits, Peer, Server};
+pub use tls::{ClientTls, ServerTls};
+
+/// Any error, as libraries around HTTP pass them.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -1,0 +1,156 @@
+//! Making one connection to a peer.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::exchange::Outgoing;
+use super::settings::Settings;
+use crate::exec::Local;
+use crate::watched::Watched;
+use crate::{BoxError, socket, tls};
+
+/// No connection was made.
+#[derive(Debug)]
+pub(super) struct ConnectError {
+    pub(super) step: &'static str,
+    pub(super) timeout: bool,
+    pub(super) source: Option<BoxError>,
+}
+
+impl ConnectError {
+    fn new(step: &'static str, source: impl Into<BoxError>) -> ConnectError {
+        ConnectError { step, timeout: false, source: Some(source.into()) }
+    }
+
+    fn timeout(step: &'static str) -> ConnectError {
+        ConnectError { step, timeout: true, source: None }
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = if self.timeout { "no answer in time" } else { "failed" };
+        write!(f, "{}: {what}", self.step)?;
+        // A peer's state keeps this text only, and the cause is what an operator needs.
+        self.source.as_ref().map_or(Ok(()), |source| write!(f, ": {source}"))
+    }
+}
+
+impl std::error::Error for ConnectError {}
+
+pub(super) type Small = http2::SendRequest<Outgoing>;
+pub(super) type SmallConnection = http2::Connection<TokioIo<Watched<TlsStream<TcpStream>>>, Outgoing, Local>;
+pub(super) type Long = http1::SendRequest<Outgoing>;
+
+/// An HTTP/2 connection whose peer has accepted this site, and the round trip to it.
+pub(super) async fn small(
+    address: &str,
+    tls: &Arc<ClientConfig>,
+    settings: &Settings,
+) -> Result<(Small, SmallConnection, Duration), ConnectError> {
+    let step = "connecting";
+    let (stream, round_trip) =
+        timeout(settings.connect_timeout, tcp(address)).await.map_err(|_| ConnectError::timeout(step))??;
+    let step = "handshake";
+    let shaken = timeout(settings.handshake_timeout, async {
+        let stream = shake(stream, tls).await?;
+        // In TLS 1.3 the client is done before the server has looked at the client's certificate: only
+        // what the server says next proves that it accepted this site.
+        let (stream, hearing) = Watched::first_byte(stream);
+        let (sender, mut connection) = builder(settings)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| ConnectError::new(step, error))?;
+        tokio::select! {
+            // An error only says that the stream is gone; how it ended is told below.
+            Ok(()) = hearing => Ok((sender, connection)),
+            ended = &mut connection => Err(match ended {
+                Ok(()) => ConnectError::new(step, "the peer closed the connection"),
+                Err(error) => ConnectError::new(step, refusal(&error)),
+            }),
+        }
+    });
+    let (sender, connection) = shaken.await.map_err(|_| ConnectError::timeout(step))??;
+    Ok((sender, connection, round_trip))
+}
+
+/// An HTTP/1.1 connection, driven until its end.
+pub(super) async fn long(
+    address: &str,
+    tls: &Arc<ClientConfig>,
+    settings: &Settings,
+) -> Result<Long, ConnectError> {
+    let (stream, _) = timeout(settings.connect_timeout, tcp(address))
+        .await
+        .map_err(|_| ConnectError::timeout("connecting"))??;
+    let step = "handshake";
+    let stream = timeout(settings.handshake_timeout, shake(stream, tls))
+        .await
+        .map_err(|_| ConnectError::timeout(step))??;
+    let (sender, connection) = http1::Builder::new()
+        .max_header_size(usize::try_from(settings.header_bytes).unwrap_or(usize::MAX))
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| ConnectError::new(step, error))?;
+    // How it ends is told to the request on it.
+    tokio::task::spawn_local(connection.with_upgrades());
+    Ok(sender)
+}
+
+fn builder(settings: &Settings) -> http2::Builder<Local> {
+    let mut builder = http2::Builder::new(Local);
+    builder
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(settings.window_bytes)
+        .initial_connection_window_size(settings.window_bytes)
+        .max_header_list_size(settings.header_bytes)
+        .keep_alive_interval(settings.ping_interval)
+        .keep_alive_timeout(settings.ping_timeout)
+        .keep_alive_while_idle(true);
+    builder
+}
+
+/// A connection to the first address that answers, and the time that it took: one round trip.
+async fn tcp(address: &str) -> Result<(TcpStream, Duration), ConnectError> {
+    let addresses =
+        lookup_host(address).await.map_err(|error| ConnectError::new("finding the address", error))?;
+    let mut last = ConnectError::new("finding the address", "the name has no address");
+    for address in addresses {
+        let start = Instant::now();
+        match TcpStream::connect(address).await {
+            Ok(stream) => {
+                socket::tune(&stream);
+                return Ok((stream, start.elapsed()));
+            }
+            Err(error) => last = ConnectError::new("connecting", error),
+        }
+    }
+    Err(last)
+}
+
+async fn shake(stream: TcpStream, config: &Arc<ClientConfig>) -> Result<TlsStream<TcpStream>, ConnectError> {
+    let failed = |error: io::Error| ConnectError::new("handshake", tls::explain(&error));
+    // rustls wants a name; ours is in the configuration, and this one is neither sent nor checked.
+    let name = ServerName::IpAddress(stream.peer_addr().map_err(failed)?.ip().into());
+    TlsConnector::from(Arc::clone(config)).connect(name, stream).await.map_err(failed)
+}
+
+/// The innermost cause: a peer that refuses this site says so in a TLS alert.
+fn refusal(error: &hyper::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

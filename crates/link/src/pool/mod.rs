@@ -1,0 +1,165 @@
+//! The sending end: connections to every peer, kept warm, so that no request waits for a handshake.
+//!
+//! A pool belongs to one core. Small requests share HTTP/2 connections; long ones have HTTP/1.1
+//! connections of their own. A peer that is down fails at once: only the background tries again.
+
+mod connect;
+mod error;
+mod exchange;
+mod long;
+mod peer;
+mod settings;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+
+pub use error::{Kind, SendError, Sent};
+pub use exchange::Received;
+use exchange::{Exchange, Outgoing, Place};
+use peer::Peer;
+pub use peer::PeerState;
+pub use settings::Settings;
+
+use crate::tls::ClientTls;
+use crate::{BoxError, wire};
+
+/// Which kind of connection a request takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// HTTP/2, shared: half the cost of the other for small bodies.
+    Small,
+    /// HTTP/1.1, a connection to itself: for bodies that are long, or might be, and for upgrades.
+    Long,
+}
+
+/// Connections of one core to every peer. Its tasks are spawned on the current `LocalSet`, and end with
+/// the last copy of it.
+#[derive(Clone)]
+pub struct Pool(Rc<Shared>);
+
+struct Shared {
+    tls: ClientTls,
+    settings: Rc<Settings>,
+    peers: RefCell<BTreeMap<String, Rc<Peer>>>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        for peer in self.peers.borrow().values() {
+            peer.retire();
+        }
+    }
+}
+
+impl Pool {
+    /// A pool without peers.
+    #[must_use]
+    pub fn new(tls: ClientTls, settings: Settings) -> Pool {
+        Pool(Rc::new(Shared { tls, settings: Rc::new(settings), peers: RefCell::default() }))
+    }
+
+    /// The sites to keep connections to, each with its `host:port`. One that is already there with the
+    /// same address keeps its connections; one that is missing loses them, once its requests in flight
+    /// are answered.
+    pub fn set_peers(&self, peers: impl IntoIterator<Item = (String, String)>) {
+        let mut before = self.0.peers.take();
+        let mut now = BTreeMap::new();
+        for (site, address) in peers {
+            let peer = match before.remove(&site) {
+                Some(peer) if peer.address == address => peer,
+                other => {
+                    if let Some(moved) = other {
+                        moved.retire();
+                    }
+                    Peer::start(&site, address, &self.0.tls, &self.0.settings)
+                }
+            };
+            now.insert(site, peer);
+        }
+        for gone in before.values() {
+            gone.retire();
+        }
+        self.0.peers.replace(now);
+    }
+
+    /// Sends a request to a site and waits for the head of its answer.
+    ///
+    /// The request has a path and, if it names one, a `Host` header. There is no time limit but the
+    /// caller's: dropping the future, or the answer's body before its end, resets the stream.
+    pub async fn send<B>(
+        &self,
+        site: &str,
+        request: Request<B>,
+        lane: Lane,
+    ) -> Result<Response<Received>, SendError>
+    where
+        B: Body<Data = Bytes> + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let peer = self.peer(site).ok_or_else(|| SendError::unsent(Kind::UnknownSite, site))?;
+        let place = Place::take(&peer.in_flight, peer.settings.in_flight)
+            .ok_or_else(|| SendError::unsent(Kind::TooMany, site))?;
+        let exchange = Rc::new(Exchange::default());
+        exchange.hold(place);
+        let (mut head, body) = request.into_parts();
+        match lane {
+            Lane::Small => wire::to_http2(&mut head),
+            Lane::Long => wire::to_http1(&mut head),
+        }
+        .map_err(|why| SendError::unsent(Kind::Invalid, site).because(why))?;
+        let request = Request::from_parts(head, Outgoing::new(body, &exchange));
+        match lane {
+            Lane::Small => send_small(&peer, request, exchange).await,
+            Lane::Long => long::send(&peer, request, exchange).await,
+        }
+    }
+
+    /// What is known of a peer.
+    #[must_use]
+    pub fn state(&self, site: &str) -> Option<PeerState> {
+        self.peer(site).map(|peer| peer.state())
+    }
+
+    /// Tries a peer again now, if it waits to: something else says that it is back.
+    pub fn hurry(&self, site: &str) {
+        if let Some(peer) = self.peer(site) {
+            peer.hurry();
+        }
+    }
+
+    fn peer(&self, site: &str) -> Option<Rc<Peer>> {
+        self.0.peers.borrow().get(site).cloned()
+    }
+}
+
+async fn send_small(
+    peer: &Rc<Peer>,
+    mut request: Request<Outgoing>,
+    exchange: Rc<Exchange>,
+) -> Result<Response<Received>, SendError> {
+    loop {
+        let (mut sender, streams) = peer.line().await?;
+        let stream = Place::take(&streams, usize::MAX);
+        let mut error = match sender.try_send_request(request).await {
+            Ok(response) => {
+                if let Some(stream) = stream {
+                    exchange.hold(stream);
+                }
+                return Ok(response.map(|body| Received::new(body, exchange)));
+            }
+            Err(error) => error,
+        };
+        let Some(unsent) = error.take_message() else {
+            let failed = exchange.body_failed();
+            return Err(SendError::after_dispatch(error.into_error(), &peer.site, failed));
+        };
+        // Handed back, so not a byte of it was written, and that connection is closed: each turn of this
+        // loop uses one up.
+        request = unsent;
+    }
+}

@@ -1,0 +1,283 @@
+//! The receiving end: handshake, then HTTP/2 or HTTP/1.1, whichever the peer chose.
+
+mod drain;
+
+use std::cell::Cell;
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Body;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+pub use drain::{Drain, Draining};
+
+use crate::exec::Local;
+use crate::tls::{self, ServerTls};
+use crate::watched::Watched;
+use crate::{BoxError, name, socket, wire};
+
+/// Who sent a request: proven by its certificate.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// The site.
+    pub site: Rc<str>,
+    /// Where its connection comes from; proves nothing.
+    pub address: SocketAddr,
+}
+
+/// What one core gives to all peers together.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Time for a handshake.
+    pub handshake_timeout: Duration,
+    /// Handshakes at the same time. The next is closed at once: strangers get no further than here.
+    pub handshakes: usize,
+    /// Connections at the same time, handshakes included. The next is closed at once.
+    pub connections: usize,
+    /// Size of a request's headers.
+    pub header_bytes: u32,
+    /// Number of a request's headers, on HTTP/1.1.
+    pub headers: usize,
+    /// Requests at the same time on one HTTP/2 connection.
+    pub streams: u32,
+    /// What a peer may send before it is read, on one HTTP/2 connection.
+    pub window_bytes: u32,
+    /// How often an HTTP/2 peer is asked whether it is there.
+    pub ping_interval: Duration,
+    /// Time for its answer.
+    pub ping_timeout: Duration,
+    /// Time for the next request's headers, on HTTP/1.1; longer than peers keep a connection idle.
+    pub idle_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            handshake_timeout: Duration::from_secs(5),
+            handshakes: 256,
+            connections: 4096,
+            header_bytes: 64 << 10,
+            headers: 256,
+            streams: 1024,
+            // 16 MiB are 300 ms at 450 Mbit/s.
+            window_bytes: 16 << 20,
+            ping_interval: Duration::from_secs(15),
+            ping_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(75),
+        }
+    }
+}
+
+/// Serves other sites, on one core: its tasks are spawned on the current `LocalSet`.
+#[derive(Clone)]
+pub struct Server<W> {
+    tls: ServerTls,
+    limits: Limits,
+    wrap: W,
+}
+
+type Tls = TlsStream<TcpStream>;
+
+impl Server<fn(Tls) -> Tls> {
+    /// A server of this identity and with these limits.
+    #[must_use]
+    pub fn new(tls: ServerTls, limits: Limits) -> Self {
+        Server { tls, limits, wrap: |stream| stream }
+    }
+}
+
+impl<W> Server<W> {
+    /// With something around the stream of every HTTP/1.1 connection, to watch what comes in.
+    #[must_use]
+    pub fn wrapping<V>(self, wrap: V) -> Server<V> {
+        Server { tls: self.tls, limits: self.limits, wrap }
+    }
+
+    /// Accepts peers and calls `service` with each request and its sender, until a drain: then it stops
+    /// to accept, and returns when the requests in flight are answered. Dropping it cuts them off.
+    ///
+    /// A request has a path and a `Host` header, whichever way it came. A stream that a service upgrades
+    /// (HTTP/1.1 only) is its own: a drain does not wait for it.
+    pub async fn serve<IO, S, F, B>(self, listener: TcpListener, mut draining: Draining, service: S)
+    where
+        W: Fn(Tls) -> IO + 'static,
+        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: Fn(Request<Incoming>, Peer) -> F + 'static,
+        F: Future<Output = Response<B>> + 'static,
+        B: Body<Data = Bytes> + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let server = Rc::new(self);
+        let service = Rc::new(service);
+        let handshakes = Rc::new(Cell::new(0));
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                () = draining.started() => break,
+                Some(_) = connections.join_next() => {}
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, address)) => {
+                        let full = connections.len() >= server.limits.connections
+                            || handshakes.get() >= server.limits.handshakes;
+                        if !full {
+                            let ticket = Ticket::new(&handshakes);
+                            let (server, service) = (Rc::clone(&server), Rc::clone(&service));
+                            let draining = draining.clone();
+                            connections.spawn_local(async move {
+                                server.connection(stream, address, ticket, draining, service).await;
+                            });
+                        }
+                    }
+                    // Out of files, most likely: trying again at once would only burn the core.
+                    Err(_) => sleep(Duration::from_millis(50)).await,
+                },
+            }
+        }
+        drop(listener);
+        while connections.join_next().await.is_some() {}
+    }
+
+    /// One peer, from its first byte to its last. What goes wrong is the peer's to see.
+    async fn connection<IO, S, F, B>(
+        &self,
+        stream: TcpStream,
+        address: SocketAddr,
+        ticket: Ticket,
+        mut draining: Draining,
+        service: Rc<S>,
+    ) where
+        W: Fn(Tls) -> IO + 'static,
+        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: Fn(Request<Incoming>, Peer) -> F + 'static,
+        F: Future<Output = Response<B>> + 'static,
+        B: Body<Data = Bytes> + 'static,
+        B::Error: Into<BoxError>,
+    {
+        socket::tune(&stream);
+        let handshake = TlsAcceptor::from(self.tls.0.clone()).accept(stream);
+        let stream = tokio::select! {
+            () = draining.started() => return,
+            stream = timeout(self.limits.handshake_timeout, handshake) => match stream {
+                Ok(Ok(stream)) => stream,
+                _ => return,
+            },
+        };
+        drop(ticket);
+        let Some(peer) = peer(&stream, address) else { return };
+        let service = service_fn(move |request: Request<Incoming>| {
+            let (mut head, body) = request.into_parts();
+            wire::to_path_and_host(&mut head);
+            let answer = service(Request::from_parts(head, body), peer.clone());
+            async move { Ok::<_, Infallible>(answer.await.map(|body| body.map_err(opaque))) }
+        });
+        // The two kinds of connection share no trait: hence the same lines twice.
+        match stream.get_ref().1.alpn_protocol() {
+            Some(tls::H2) => {
+                let mut connection = pin!(self.http2().serve_connection(TokioIo::new(stream), service));
+                tokio::select! {
+                    _ = connection.as_mut() => return,
+                    () = draining.started() => connection.as_mut().graceful_shutdown(),
+                }
+                let _ = connection.await;
+            }
+            Some(tls::HTTP1) => {
+                let (stream, end) = Watched::end((self.wrap)(stream));
+                let connection = self.http1().serve_connection(TokioIo::new(stream), service);
+                let mut connection = pin!(connection.with_upgrades());
+                let mut gone = pin!(gone(end));
+                tokio::select! {
+                    _ = connection.as_mut() => return,
+                    () = gone.as_mut() => return,
+                    () = draining.started() => connection.as_mut().graceful_shutdown(),
+                }
+                tokio::select! {
+                    _ = connection => {}
+                    () = gone => {}
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn http2(&self) -> http2::Builder<Local> {
+        let mut builder = http2::Builder::new(Local);
+        builder
+            .timer(TokioTimer::new())
+            .max_header_list_size(self.limits.header_bytes)
+            .max_concurrent_streams(self.limits.streams)
+            .initial_stream_window_size(self.limits.window_bytes)
+            .initial_connection_window_size(self.limits.window_bytes)
+            .keep_alive_interval(self.limits.ping_interval)
+            .keep_alive_timeout(self.limits.ping_timeout)
+            // The application's own date, or none.
+            .auto_date_header(false);
+        builder
+    }
+
+    fn http1(&self) -> http1::Builder {
+        let mut builder = http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            .max_headers(self.limits.headers)
+            .max_header_size(usize::try_from(self.limits.header_bytes).unwrap_or(usize::MAX))
+            .header_read_timeout(self.limits.idle_timeout)
+            .auto_date_header(false);
+        builder
+    }
+}
+
+/// Returns once an HTTP/1.1 peer has closed its side: it has gone, with its request. (hyper waits for the
+/// service nevertheless, if the request's body had not ended.)
+async fn gone(end: oneshot::Receiver<()>) {
+    if end.await.is_err() {
+        // The stream was upgraded, or is closed: either way the connection ends by itself.
+        std::future::pending::<()>().await;
+    }
+}
+
+fn peer(stream: &Tls, address: SocketAddr) -> Option<Peer> {
+    let certificate = stream.get_ref().1.peer_certificates()?.first()?;
+    Some(Peer { site: name::of_certificate(certificate)?.into(), address })
+}
+
+/// An error without the causes inside it.
+///
+/// hyper resets a stream with the HTTP/2 reason that it finds in the causes of a body's error. One that
+/// came from a further hop could so tell our peer `REFUSED_STREAM`: "never executed", of a request that was.
+fn opaque(error: impl Into<BoxError>) -> io::Error {
+    io::Error::other(error.into().to_string())
+}
+
+/// One of the handshakes that may run at the same time.
+struct Ticket(Rc<Cell<usize>>);
+
+impl Ticket {
+    fn new(count: &Rc<Cell<usize>>) -> Ticket {
+        count.set(count.get() + 1);
+        Ticket(Rc::clone(count))
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.0.set(self.0.get().saturating_sub(1));
+    }
+}

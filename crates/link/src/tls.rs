@@ -1,0 +1,264 @@
+//! Mutual TLS between sites. A peer is the site that its certificate names, and no connection goes
+//! further than the handshake unless the authority of this site says so.
+//!
+//! TLS 1.3 only. No resumption: a resumed session skips the certificates, so that a site whose identity
+//! has expired would go on for a day; and it saves no round trip.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, verify_server_cert_signed_by_trust_anchor};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, OtherError,
+    RootCertStore, ServerConfig, SignatureScheme, version,
+};
+
+use crate::identity::{Fault, Identity, IdentityError};
+use crate::name;
+
+pub(crate) const H2: &[u8] = b"h2";
+pub(crate) const HTTP1: &[u8] = b"http/1.1";
+
+/// How this site answers the handshakes of others.
+#[derive(Clone)]
+pub struct ServerTls(pub(crate) Arc<ServerConfig>);
+
+impl ServerTls {
+    /// For this identity: any site of the same authority may connect, nobody else.
+    pub fn new(identity: &Identity) -> Result<ServerTls, IdentityError> {
+        let sites = WebPkiClientVerifier::builder_with_provider(roots(identity)?, provider())
+            .build()
+            .map_err(|error| IdentityError::new(Fault::Crypto).because(error))?;
+        let mut config = ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&version::TLS13])
+            .map_err(crypto)?
+            .with_client_cert_verifier(Arc::new(AnySite(sites)))
+            .with_single_cert(identity.chain(), identity.key())
+            .map_err(crypto)?;
+        config.alpn_protocols = vec![H2.to_vec(), HTTP1.to_vec()];
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        Ok(ServerTls(Arc::new(config)))
+    }
+}
+
+/// How this site connects to others.
+#[derive(Clone)]
+pub struct ClientTls(Arc<Ours>);
+
+struct Ours {
+    site: String,
+    roots: Arc<RootCertStore>,
+    /// Everything but the site to expect, which differs from peer to peer.
+    config: ClientConfig,
+}
+
+impl ClientTls {
+    /// With this identity.
+    pub fn new(identity: &Identity) -> Result<ClientTls, IdentityError> {
+        let roots = roots(identity)?;
+        let mut config = ClientConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&version::TLS13])
+            .map_err(crypto)?
+            .with_root_certificates(roots.clone())
+            .with_client_auth_cert(identity.chain(), identity.key())
+            .map_err(crypto)?;
+        config.resumption = Resumption::disabled();
+        // The name is in the certificate: an SNI would only tell the network.
+        config.enable_sni = false;
+        Ok(ClientTls(Arc::new(Ours { site: identity.site().to_owned(), roots, config })))
+    }
+
+    /// The site that this is.
+    #[must_use]
+    pub fn site(&self) -> &str {
+        &self.0.site
+    }
+
+    /// To connect to this very site, speaking this protocol.
+    pub(crate) fn to(&self, site: &str, protocol: &[u8]) -> Arc<ClientConfig> {
+        let mut config = self.0.config.clone();
+        let expected = ExactSite { site: site.to_owned(), roots: self.0.roots.clone(), provider: provider() };
+        config.dangerous().set_certificate_verifier(Arc::new(expected));
+        config.alpn_protocols = vec![protocol.to_vec()];
+        Arc::new(config)
+    }
+}
+
+pub(crate) fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// Whether an authority issued this certificate, and it is valid now.
+pub(crate) fn check_issued(
+    certificate: &CertificateDer<'_>,
+    authority: &CertificateDer<'_>,
+) -> Result<(), Error> {
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.clone().into_owned())?;
+    chain(certificate, &[], &roots, UnixTime::now(), &provider())
+}
+
+fn chain(
+    certificate: &CertificateDer<'_>,
+    intermediates: &[CertificateDer<'_>],
+    roots: &RootCertStore,
+    now: UnixTime,
+    provider: &CryptoProvider,
+) -> Result<(), Error> {
+    let certificate = ParsedCertificate::try_from(certificate)?;
+    let algorithms = provider.signature_verification_algorithms.all;
+    verify_server_cert_signed_by_trust_anchor(&certificate, roots, intermediates, now, algorithms)
+}
+
+fn roots(identity: &Identity) -> Result<Arc<RootCertStore>, IdentityError> {
+    let mut roots = RootCertStore::empty();
+    roots.add(identity.authority().clone()).map_err(crypto)?;
+    Ok(Arc::new(roots))
+}
+
+fn crypto(error: Error) -> IdentityError {
+    IdentityError::new(Fault::Crypto).because(error)
+}
+
+/// Why a handshake failed, in words for an operator.
+pub(crate) fn explain(error: &io::Error) -> String {
+    match error.get_ref().and_then(|cause| cause.downcast_ref()) {
+        Some(Error::InvalidCertificate(CertificateError::Other(OtherError(why)))) => why.to_string(),
+        Some(Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature)) => {
+            "the peer's certificate is of another authority".to_owned()
+        }
+        Some(Error::AlertReceived(alert)) => format!("the peer refused this site: {alert:?}"),
+        _ => error.to_string(),
+    }
+}
+
+/// A peer proved an identity, and it is not the one that was asked for.
+#[derive(Debug)]
+struct WrongSite {
+    expected: Option<String>,
+    found: Option<String>,
+}
+
+impl fmt::Display for WrongSite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.found {
+            Some(found) => write!(f, "the peer is site {found:?}")?,
+            None => f.write_str("the peer's certificate names no site")?,
+        }
+        match &self.expected {
+            Some(expected) => write!(f, ", not {expected:?}; check the address of {expected:?}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for WrongSite {}
+
+fn wrong(expected: Option<&str>, found: Option<String>) -> Error {
+    let wrong = WrongSite { expected: expected.map(str::to_owned), found };
+    CertificateError::Other(OtherError(Arc::new(wrong))).into()
+}
+
+/// Believes a server that is this very site; its host name and address play no role.
+#[derive(Debug)]
+struct ExactSite {
+    site: String,
+    roots: Arc<RootCertStore>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for ExactSite {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        chain(certificate, intermediates, &self.roots, now, &self.provider)?;
+        match name::of_certificate(certificate) {
+            Some(site) if site == self.site => Ok(ServerCertVerified::assertion()),
+            found => Err(wrong(Some(&self.site), found)),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Believes a client that is some site of this authority. That it names one is part of the handshake:
+/// nothing is ever served to a peer without a name.
+#[derive(Debug)]
+struct AnySite(Arc<dyn ClientCertVerifier>);
+
+impl ClientCertVerifier for AnySite {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        true
+    }
+
+    fn verify_client_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let verified = self.0.verify_client_cert(certificate, intermediates, now)?;
+        match name::of_certificate(certificate) {
+            Some(_) => Ok(verified),
+            None => Err(wrong(None, None)),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls12_signature(message, certificate, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls13_signature(message, certificate, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
+}
