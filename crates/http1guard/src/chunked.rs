@@ -1,0 +1,139 @@
+//! A chunked body: sizes, chunks, trailers.
+
+use crate::limits::Limits;
+use crate::line::{self, Lines};
+use crate::violation::Rule;
+
+/// How far a chunked body has been read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ChunkScan {
+    at: At,
+    lines: Lines,
+    extension_bytes: usize,
+    trailer_bytes: usize,
+    trailer_fields: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum At {
+    #[default]
+    Size,
+    /// So many bytes of the chunk are to come.
+    Data(u64),
+    /// The CR LF after them.
+    DataEnd,
+    Trailers,
+}
+
+/// What the first bytes of those presented are.
+pub(crate) enum Step {
+    /// So many are good; the body goes on.
+    Pass(usize),
+    /// So many are good, and the body ends with them.
+    End(usize),
+    /// There are too few to tell.
+    More,
+}
+
+impl ChunkScan {
+    /// Reads one piece: a line, or bytes of a chunk.
+    pub(crate) fn read(&mut self, bytes: &[u8], limits: &Limits) -> Result<Step, Rule> {
+        match self.at {
+            At::Size => self.read_size(bytes, limits),
+            At::Data(left) => {
+                let here = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                let left = left - here as u64;
+                self.at = if left == 0 { At::DataEnd } else { At::Data(left) };
+                Ok(if here == 0 { Step::More } else { Step::Pass(here) })
+            }
+            At::DataEnd => match bytes {
+                [] | [b'\r'] => Ok(Step::More),
+                [b'\r', b'\n', ..] => {
+                    self.at = At::Size;
+                    Ok(Step::Pass(2))
+                }
+                _ => Err(Rule::ChunkEnd),
+            },
+            At::Trailers => self.read_trailer(bytes, limits),
+        }
+    }
+
+    /// The next line, and its length with its CR LF. What was read before it has been passed on, so it
+    /// starts at the first byte.
+    fn line<'b>(
+        &mut self,
+        bytes: &'b [u8],
+        limit: usize,
+        too_long: Rule,
+    ) -> Result<Option<(&'b [u8], usize)>, Rule> {
+        let Some(line) = self.lines.next(bytes, limit, too_long)? else {
+            return Ok(None);
+        };
+        let len = self.lines.start;
+        self.lines = Lines::default();
+        Ok(Some((line, len)))
+    }
+
+    fn read_size(&mut self, bytes: &[u8], limits: &Limits) -> Result<Step, Rule> {
+        let Some((line, len)) = self.line(bytes, limits.chunk_line_bytes, Rule::ChunkLineTooLong)? else {
+            return Ok(Step::More);
+        };
+        let (size, extension) = size_line(line).map_err(|rule| line::blame(line, rule))?;
+        self.extension_bytes += extension.len();
+        if self.extension_bytes > limits.extension_bytes {
+            return Err(Rule::ChunkLineTooLong);
+        }
+        self.at = if size == 0 { At::Trailers } else { At::Data(size) };
+        Ok(Step::Pass(len))
+    }
+
+    fn read_trailer(&mut self, bytes: &[u8], limits: &Limits) -> Result<Step, Rule> {
+        let left = limits.trailer_bytes.saturating_sub(self.trailer_bytes);
+        let Some((line, len)) = self.line(bytes, left, Rule::TrailersTooLarge)? else {
+            return Ok(Step::More);
+        };
+        if line.is_empty() {
+            return Ok(Step::End(len));
+        }
+        self.trailer_bytes += len;
+        self.trailer_fields += 1;
+        if self.trailer_fields > limits.fields {
+            return Err(Rule::TrailersTooLarge);
+        }
+        let (name, _) = line::field(line).map_err(|rule| line::blame(line, rule))?;
+        if FORBIDDEN_TRAILERS.iter().any(|forbidden| line::is_name(name, forbidden)) {
+            return Err(Rule::TrailerName);
+        }
+        Ok(Step::Pass(len))
+    }
+}
+
+/// Fields that are read before the body. A server that merges trailers into the head would find them late, and
+/// act on them.
+const FORBIDDEN_TRAILERS: &[&[u8]] = &[
+    b"connection",
+    b"content-length",
+    b"expect",
+    b"host",
+    b"te",
+    b"trailer",
+    b"transfer-encoding",
+    b"upgrade",
+];
+
+/// A chunk's size and its extension, `;` included.
+fn size_line(line: &[u8]) -> Result<(u64, &[u8]), Rule> {
+    let end = line.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(line.len());
+    let (digits, extension) = line.split_at(end);
+    let is_plain = (1..=16).contains(&digits.len());
+    let size = std::str::from_utf8(digits).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
+    let size = size.filter(|&size| is_plain && size <= i64::MAX.unsigned_abs()).ok_or(Rule::ChunkSize)?;
+    match extension {
+        [] => Ok((size, extension)),
+        [b';', first, ..] if first.is_ascii_graphic() && extension.iter().all(u8::is_ascii_graphic) => {
+            Ok((size, extension))
+        }
+        [b';', ..] => Err(Rule::ChunkExtension),
+        _ => Err(Rule::ChunkSize),
+    }
+}

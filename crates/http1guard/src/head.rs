@@ -1,0 +1,216 @@
+//! A request's head: its request line and its fields, and what they say of the body.
+
+use std::ops::Range;
+
+use memchr::memchr;
+
+use crate::limits::Limits;
+use crate::line::{self, Lines};
+use crate::target::Named;
+use crate::violation::Rule;
+use crate::{ascii, target};
+
+/// A head that passed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    /// How many bytes it has, the empty line included.
+    pub(crate) len: usize,
+    pub(crate) body: Body,
+    /// The request asks for another protocol on this connection: CONNECT, or `Upgrade` in HTTP/1.1.
+    pub(crate) switches: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Body {
+    /// As many bytes; none without `Content-Length`.
+    Length(u64),
+    Chunked,
+}
+
+/// A head of which some lines have been read. Places are counted from its first byte.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HeadScan {
+    lines: Lines,
+    blank_line: bool,
+    request: Option<RequestLine>,
+    fields: usize,
+    host: Option<Range<usize>>,
+    content_length: Option<u64>,
+    chunked: bool,
+    upgrade: bool,
+}
+
+#[derive(Clone, Debug)]
+struct RequestLine {
+    method: Range<usize>,
+    target: Range<usize>,
+    is_http_1_1: bool,
+    names_host: bool,
+}
+
+impl HeadScan {
+    /// Reads on. `bytes` starts where the head starts, in each call; `None`: it is not complete.
+    pub(crate) fn read(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<Head>, Rule> {
+        if self.request.is_none() && !self.read_request_line(bytes, limits)? {
+            return Ok(None);
+        }
+        loop {
+            let start = self.lines.start;
+            let Some(line) = self.lines.next(bytes, limits.head_bytes, Rule::HeadTooLarge)? else {
+                return Ok(None);
+            };
+            if line.is_empty() {
+                return self.finish(bytes).map(Some);
+            }
+            self.fields += 1;
+            if self.fields > limits.fields {
+                return Err(Rule::TooManyFields);
+            }
+            self.read_field(line, start).map_err(|rule| line::blame(line, rule))?;
+        }
+    }
+
+    /// Whether the request line is complete.
+    fn read_request_line(&mut self, bytes: &[u8], limits: &Limits) -> Result<bool, Rule> {
+        loop {
+            let start = self.lines.start;
+            // Before the line is complete: who speaks TLS, say, to this port may never send an LF.
+            match bytes.get(start) {
+                None => return Ok(false),
+                Some(b' ' | b'\t') => return Err(Rule::LeadingSpace),
+                Some(b'\n') => return Err(Rule::BareLf),
+                Some(b'\r') if self.blank_line => return Err(Rule::BlankLines),
+                Some(&first) if first != b'\r' && !ascii::is_token_byte(first) => return Err(Rule::Method),
+                Some(_) => {}
+            }
+            let limit = limits.head_bytes.min(start + limits.request_line_bytes);
+            let Some(line) = self.lines.next(bytes, limit, Rule::TargetTooLong)? else {
+                return Ok(false);
+            };
+            if line.is_empty() {
+                self.blank_line = true;
+                continue;
+            }
+            self.request = Some(request_line(line, start).map_err(|rule| line::blame(line, rule))?);
+            return Ok(true);
+        }
+    }
+
+    fn read_field(&mut self, line: &[u8], start: usize) -> Result<(), Rule> {
+        let (name, value) = line::field(line)?;
+        let is = |known: &[u8]| line::is_name(name, known);
+        // The length rules most fields out at the cost of one comparison.
+        match name.len() {
+            4 if is(b"host") => {
+                let before = line.len() - value.len();
+                let host = ascii::trim_spaces(value);
+                if self.host.is_some() {
+                    return Err(Rule::TwoHosts);
+                }
+                if target::host_and_port(host).is_none() {
+                    return Err(Rule::HostValue);
+                }
+                let spaces = value.iter().take_while(|&&byte| byte == b' ').count();
+                let from = start + before + spaces;
+                self.host = Some(from..from + host.len());
+            }
+            7 if is(b"upgrade") => self.upgrade = true,
+            14 if is(b"content-length") => {
+                if name.contains(&b'_') {
+                    return Err(Rule::Underscore);
+                }
+                if self.content_length.is_some() {
+                    return Err(Rule::TwoLengths);
+                }
+                self.content_length = Some(length(ascii::trim_spaces(value)).ok_or(Rule::LengthValue)?);
+            }
+            17 if is(b"transfer-encoding") => {
+                if name.contains(&b'_') {
+                    return Err(Rule::Underscore);
+                }
+                if self.chunked {
+                    return Err(Rule::TwoEncodings);
+                }
+                // The name of a coding has no case, but only those who probe for a parser that thinks
+                // otherwise write it in another.
+                if ascii::trim_spaces(value) != b"chunked" {
+                    return Err(Rule::EncodingValue);
+                }
+                self.chunked = true;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What only the whole head shows.
+    fn finish(&mut self, bytes: &[u8]) -> Result<Head, Rule> {
+        let request = self.request.take().ok_or(Rule::RequestLine)?;
+        let part = |range: &Range<usize>| bytes.get(range.clone()).unwrap_or_default();
+        let method = part(&request.method);
+        let is_connect = method == b"CONNECT";
+        match &self.host {
+            None if request.is_http_1_1 => return Err(Rule::NoHost),
+            Some(host) if request.names_host => {
+                let named = target::read(method, part(&request.target))?;
+                if !target::agree(named, part(host)) {
+                    return Err(Rule::HostMismatch);
+                }
+            }
+            _ => {}
+        }
+        let body = match (self.content_length, self.chunked) {
+            (Some(_), true) => return Err(Rule::LengthAndEncoding),
+            (_, true) if !request.is_http_1_1 => return Err(Rule::EncodingVersion),
+            (None, true) => Body::Chunked,
+            (length, false) => Body::Length(length.unwrap_or(0)),
+        };
+        if is_connect && (self.chunked || self.content_length.is_some()) {
+            return Err(Rule::ConnectBody);
+        }
+        let switches = is_connect || (self.upgrade && request.is_http_1_1);
+        Ok(Head { len: self.lines.start, body, switches })
+    }
+}
+
+fn request_line<'l>(line: &'l [u8], start: usize) -> Result<RequestLine, Rule> {
+    let part = |rest: &'l [u8]| {
+        let (part, rest) = rest.split_at_checked(memchr(b' ', rest)?)?;
+        Some((part, rest.get(1..)?))
+    };
+    let (method, rest) = part(line).ok_or(Rule::RequestLine)?;
+    let (target, version) = part(rest).ok_or(Rule::RequestLine)?;
+    if !ascii::is_token(method) {
+        return Err(Rule::Method);
+    }
+    if target.is_empty() {
+        return Err(Rule::RequestLine);
+    }
+    let is_http_1_1 = match version {
+        b"HTTP/1.1" => true,
+        b"HTTP/1.0" => false,
+        _ if version.contains(&b' ') => return Err(Rule::RequestLine),
+        _ => return Err(Rule::Version),
+    };
+    let named = target::read(method, target)?;
+    let target_start = start + method.len() + 1;
+    Ok(RequestLine {
+        method: start..start + method.len(),
+        target: target_start..target_start + target.len(),
+        is_http_1_1,
+        names_host: named != Named::No,
+    })
+}
+
+/// A number that every parser reads alike: a leading zero is octal to some, and a number over 2^63 - 1 is
+/// negative to others.
+fn length(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || (digits.starts_with(b"0") && digits.len() > 1) {
+        return None;
+    }
+    let value = digits.iter().try_fold(0_u64, |value, digit| match digit {
+        b'0'..=b'9' => value.checked_mul(10)?.checked_add(u64::from(digit - b'0')),
+        _ => None,
+    })?;
+    (value <= i64::MAX.unsigned_abs()).then_some(value)
+}

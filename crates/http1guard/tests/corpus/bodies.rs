@@ -1,0 +1,58 @@
+//! Chunked bodies that some parser accepts, and should not. The head before them is good.
+
+use super::{Case, bad_body};
+use http1guard::Rule;
+
+#[rustfmt::skip] // One case, one line.
+pub fn cases() -> Vec<Case> {
+    vec![
+        bad_body("no size", b"\r\nhello\r\n0\r\n\r\n", Rule::ChunkSize),
+        bad_body("a size of letters", b"xyz\r\n", Rule::ChunkSize),
+        bad_body("a size with 0x", b"0x5\r\nhello\r\n0\r\n\r\n", Rule::ChunkSize),
+        bad_body("a size with a plus", b"+5\r\nhello\r\n0\r\n\r\n", Rule::ChunkSize),
+        bad_body("a size with a minus", b"-5\r\nhello\r\n0\r\n\r\n", Rule::ChunkSize),
+        bad_body("a space before a size", b" 5\r\nhello\r\n0\r\n\r\n", Rule::ChunkSize),
+        bad_body("a space after a size", b"5 \r\nhello\r\n0\r\n\r\n", Rule::ChunkSize),
+        bad_body("a tab after a size", b"5\t\r\nhello\r\n0\r\n\r\n", Rule::ChunkSize),
+        bad_body("a space before an extension", b"5 ;a\r\nhello\r\n0\r\n\r\n", Rule::ChunkSize),
+        bad_body("a size of 17 digits", b"00000000000000005\r\nhello\r\n0\r\n\r\n", Rule::ChunkSize),
+        bad_body("a size that overflows", b"10000000000000005\r\nhello\r\n0\r\n\r\n", Rule::ChunkSize),
+        bad_body("a size of 2^63", b"8000000000000000\r\nhello\r\n0\r\n\r\n", Rule::ChunkSize),
+        bad_body("an underscore in a size", b"1_0\r\nhello\r\n0\r\n\r\n", Rule::ChunkSize),
+        bad_body("a nul after a size", b"5\0\r\nhello\r\n0\r\n\r\n", Rule::ChunkSize),
+        bad_body("a size that ends in lf", b"5\nhello\r\n0\r\n\r\n", Rule::BareLf),
+        bad_body("a cr inside the line of a size", b"5\rX\r\nhello\r\n0\r\n\r\n", Rule::BareCr),
+        bad_body("two crs after a size", b"5\r\r\nhello\r\n0\r\n\r\n", Rule::BareCr),
+        bad_body("an empty extension", b"5;\r\nhello\r\n0\r\n\r\n", Rule::ChunkExtension),
+        bad_body("a space in an extension", b"5;a b\r\nhello\r\n0\r\n\r\n", Rule::ChunkExtension),
+        bad_body("a nul in an extension", b"5;a\0\r\nhello\r\n0\r\n\r\n", Rule::ChunkExtension),
+        bad_body("a byte above ascii in an extension", b"5;\xff\r\nhello\r\n0\r\n\r\n", Rule::ChunkExtension),
+        bad_body("an extension that ends in lf", b"5;a\nhello\r\n0\r\n\r\n", Rule::BareLf),
+        bad_body("a cr in an extension", b"5;a\rb\r\nhello\r\n0\r\n\r\n", Rule::BareCr),
+        bad_body("a long extension", format!("5;{}\r\nhello\r\n0\r\n\r\n", "a".repeat(256)), Rule::ChunkLineTooLong),
+        bad_body("a size without end", "0".repeat(256), Rule::ChunkLineTooLong),
+        bad_body("many extensions", format!("1;{}\r\nx\r\n", "a".repeat(250)).repeat(17), Rule::ChunkLineTooLong),
+        bad_body("a chunk that is longer than its size", b"4\r\nhello\r\n0\r\n\r\n", Rule::ChunkEnd),
+        bad_body("a chunk that is shorter than its size", b"6\r\nhello\r\n0\r\n\r\n", Rule::ChunkEnd),
+        bad_body("lf after a chunk", b"5\r\nhello\n0\r\n\r\n", Rule::ChunkEnd),
+        bad_body("cr after a chunk", b"5\r\nhello\r0\r\n\r\n", Rule::ChunkEnd),
+        bad_body("lf cr after a chunk", b"5\r\nhello\n\r0\r\n\r\n", Rule::ChunkEnd),
+        bad_body("lf after the last chunk", b"0\n\r\n", Rule::BareLf),
+        bad_body("lf for the empty line", b"0\r\n\n", Rule::BareLf),
+        bad_body("a cr before the empty line", b"0\r\n\r\r\n", Rule::BareCr),
+        bad_body("a request where a trailer would be", b"0\r\nGET / HTTP/1.1\r\nHost: b\r\n\r\n", Rule::SpaceBeforeColon),
+        bad_body("a trailer that ends in lf", b"0\r\nX: y\n\r\n", Rule::BareLf),
+        bad_body("a space before a trailer's colon", b"0\r\nX : y\r\n\r\n", Rule::SpaceBeforeColon),
+        bad_body("a folded trailer", b"0\r\nX: y\r\n z\r\n\r\n", Rule::Folding),
+        bad_body("a nul in a trailer", b"0\r\nX: \0\r\n\r\n", Rule::Control),
+        bad_body("a trailer without a name", b"0\r\n: y\r\n\r\n", Rule::FieldName),
+        bad_body("a length in the trailers", b"0\r\nContent-Length: 5\r\n\r\n", Rule::TrailerName),
+        bad_body("an encoding in the trailers", b"0\r\ntransfer-encoding: chunked\r\n\r\n", Rule::TrailerName),
+        bad_body("a host in the trailers", b"0\r\nX: y\r\nHost: b\r\n\r\n", Rule::TrailerName),
+        bad_body("an encoding with an underscore in the trailers", b"0\r\nTransfer_Encoding: x\r\n\r\n", Rule::TrailerName),
+        bad_body("an upgrade in the trailers", b"0\r\nUpgrade: h2c\r\n\r\n", Rule::TrailerName),
+        bad_body("101 trailers", format!("0\r\n{}\r\n", "X: y\r\n".repeat(101)), Rule::TrailersTooLarge),
+        bad_body("trailers of 9 KiB", format!("0\r\nX: {}\r\n\r\n", "y".repeat(9 << 10)), Rule::TrailersTooLarge),
+        bad_body("many trailers of 1 KiB", format!("0\r\n{}\r\n", format!("X: {}\r\n", "y".repeat(1 << 10)).repeat(8)), Rule::TrailersTooLarge),
+    ]
+}
