@@ -1,0 +1,189 @@
+//! An emulated WAN: a TCP link in user space, with delay, jitter and bandwidth, that can be cut.
+//!
+//! [`Wan::listen`] takes connections and carries their bytes to a target and back. It needs no
+//! privileges and no kernel module, and several links in one process are as far apart as they are told.
+//!
+//! What it is faithful to: a connection costs a round trip before its first byte; all connections of a
+//! link share its bandwidth, each direction its own, in turns; bytes keep their order; half-closes and
+//! resets cross the link like bytes do; a reader that does not read stops its writer.
+//!
+//! What it is not: there is no loss, and so no retransmission or congestion control; and a connection to
+//! a stalled link is accepted, by the kernel, and then hears nothing.
+
+mod carry;
+mod line;
+mod port;
+mod schedule;
+mod shape;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+pub use shape::Shape;
+
+use carry::Link;
+use port::Port;
+use shape::Weather;
+
+/// Connections at a time; more wait in the kernel's backlog.
+const MAX_CONNECTIONS: usize = 4096;
+
+/// How a link is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// Nothing passes, and nobody is told: what is under way waits for the link to heal. New connections
+    /// wait too.
+    Stall,
+    /// Connections are reset, what is under way is lost, and new connections are refused.
+    Reset,
+}
+
+/// What a link carried since it was made. Bytes count when they enter it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// Connections that were accepted.
+    pub connections: u64,
+    /// Bytes towards the target.
+    pub forth_bytes: u64,
+    /// Bytes from the target.
+    pub back_bytes: u64,
+}
+
+/// A running link. Clones are the same link; it stops when the last of them is dropped.
+#[derive(Clone, Debug)]
+pub struct Wan {
+    address: SocketAddr,
+    weather: Arc<watch::Sender<Weather>>,
+    /// The last change that the link has acted on.
+    applied: watch::Receiver<u64>,
+    link: Arc<Link>,
+}
+
+impl Wan {
+    /// Starts a link as a task of this runtime. `bind` is usually `127.0.0.1:0`.
+    ///
+    /// The seed decides the jitter: the same bytes in the same pieces meet the same delays.
+    pub fn listen(bind: SocketAddr, target: SocketAddr, shape: Shape, seed: u64) -> io::Result<Wan> {
+        let (wan, run) = Wan::new(bind, target, shape, seed)?;
+        tokio::spawn(run);
+        Ok(wan)
+    }
+
+    /// Starts a link on a thread and runtime of its own, so that it takes no time from what it joins.
+    pub fn listen_thread(bind: SocketAddr, target: SocketAddr, shape: Shape, seed: u64) -> io::Result<Wan> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (wan, run) = {
+            let _inside = runtime.enter();
+            Wan::new(bind, target, shape, seed)?
+        };
+        std::thread::Builder::new().name(format!("wan {target}")).spawn(move || runtime.block_on(run))?;
+        Ok(wan)
+    }
+
+    fn new(
+        bind: SocketAddr,
+        target: SocketAddr,
+        shape: Shape,
+        seed: u64,
+    ) -> io::Result<(Wan, impl Future<Output = ()>)> {
+        let port = Port::bind(bind)?;
+        let address = port.address();
+        let (weather, forecast) = watch::channel(Weather::new(shape.bounded()));
+        let (acted, applied) = watch::channel(0);
+        let link = Arc::new(Link::new(target, seed));
+        let run = run(port, Arc::clone(&link), forecast, acted);
+        Ok((Wan { address, weather: Arc::new(weather), applied, link }, run))
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Changes the shape. Bytes under way keep the times that they had.
+    pub fn set_shape(&self, shape: Shape) {
+        self.weather.send_modify(|weather| weather.shape = shape.bounded());
+    }
+
+    /// The shape now.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        self.weather.borrow().shape
+    }
+
+    /// Cuts the link. When this returns, connections were reset, or nothing passes.
+    pub async fn cut(&self, cut: Cut) {
+        self.change(Some(cut)).await;
+    }
+
+    /// Heals the link. When this returns, it takes connections again.
+    pub async fn heal(&self) {
+        self.change(None).await;
+    }
+
+    /// What it carried.
+    #[must_use]
+    pub fn carried(&self) -> Carried {
+        Carried {
+            connections: self.link.connections.load(Relaxed),
+            forth_bytes: self.link.forth.bytes.load(Relaxed),
+            back_bytes: self.link.back.bytes.load(Relaxed),
+        }
+    }
+
+    async fn change(&self, cut: Option<Cut>) {
+        let mut this_change = 0;
+        self.weather.send_modify(|weather| {
+            weather.cut = cut;
+            weather.changes += 1;
+            this_change = weather.changes;
+        });
+        // The link ends before its handles only when its runtime does: then there is nothing to wait for.
+        let _ = self.applied.clone().wait_for(|applied| *applied >= this_change).await;
+    }
+}
+
+/// Takes connections, and acts on cuts, until the last handle is gone.
+async fn run(
+    mut port: Port,
+    link: Arc<Link>,
+    mut weather: watch::Receiver<Weather>,
+    acted: watch::Sender<u64>,
+) {
+    let mut connections = JoinSet::new();
+    // Counts resets. A connection ends when it is no longer the number that it was born under; the
+    // weather would not do, because who looks late misses a reset that healed at once.
+    let resets = watch::Sender::new(0_u64);
+    loop {
+        let now = *weather.borrow_and_update();
+        if now.cut == Some(Cut::Reset) {
+            port.close();
+            resets.send_modify(|resets| *resets += 1);
+            while connections.join_next().await.is_some() {}
+        } else {
+            port.open().await;
+        }
+        acted.send_replace(now.changes);
+        loop {
+            tokio::select! {
+                biased;
+                changed = weather.changed() => match changed {
+                    Ok(()) => break,
+                    Err(_) => return,
+                },
+                client = port.accept(), if connections.len() < MAX_CONNECTIONS => {
+                    let number = link.connections.fetch_add(1, Relaxed);
+                    let (link, weather) = (Arc::clone(&link), weather.clone());
+                    connections.spawn(carry::carry(client, number, link, weather, resets.subscribe()));
+                }
+                _ = connections.join_next(), if !connections.is_empty() => {}
+            }
+        }
+    }
+}
