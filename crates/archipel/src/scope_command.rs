@@ -41,7 +41,7 @@ A scope that is not valid is explained on standard error, with exit status 2.")]
 #[derive(Args)]
 pub(crate) struct Text {
     /// The scope; `-` reads it from standard input.
-    #[arg(value_name = "TEXT", allow_hyphen_values = true)]
+    #[arg(value_name = "TEXT")]
     text: String,
     /// The application, whose services and aliases the scope may use.
     #[arg(long, value_name = "PROFILE", default_value = "rest", value_parser = profile)]
@@ -100,10 +100,7 @@ impl Text {
         let dialect = Dialect { services: self.profile.services(), limits: Limits::default() };
         let mut text = self.text;
         if text == "-" {
-            text.clear();
-            // One byte more than is accepted tells that there is too much, without reading it all.
-            let most = u64::try_from(dialect.limits.text_bytes).unwrap_or(u64::MAX).saturating_add(1);
-            std::io::stdin().take(most).read_to_string(&mut text).map_err(Failure::Io)?;
+            text = from_stdin(dialect.limits.text_bytes)?;
         }
         Ok((dialect.scope(&text)?, dialect))
     }
@@ -112,17 +109,24 @@ impl Text {
 impl PlanArgs {
     fn run(self) -> Result<String, Failure> {
         let (scope, dialect) = self.text.read()?;
-        let Some(service) = dialect.services.canonical(&self.service) else {
-            return usage(format!("--service: this application has no service `{}`", self.service));
+        let known = |name: &String| scope::is_name(name);
+        let Some(service) =
+            Some(&self.service).filter(|n| known(n)).and_then(|n| dialect.services.canonical(n))
+        else {
+            let near = suggestion(&self.service, dialect.services.known());
+            return usage(format!(
+                "--service: this application has no service `{}`{near}",
+                shown(&self.service)
+            ));
         };
         let mut sites = Vec::with_capacity(self.sites.len());
-        for name in &self.sites {
+        for name in self.sites.iter().map(|name| name.trim()) {
             match Site::new(name) {
                 Some(site) if sites.contains(&site) => {
                     return usage(format!("--sites: `{name}` is given twice"));
                 }
                 Some(site) => sites.push(site),
-                None => return usage(format!("--sites: `{}` cannot be a site's name", name.escape_debug())),
+                None => return usage(format!("--sites: `{}` cannot be a site's name", shown(name))),
             }
         }
         let Some(mut atlas) = Atlas::new(sites) else { return usage("--sites: name at least one site") };
@@ -156,12 +160,54 @@ impl PlanArgs {
     }
 }
 
+/// Reads a scope, and no more than tells that there is too much. Its last line may end as lines do.
+fn from_stdin(limit: usize) -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(2);
+    std::io::stdin().take(most).read_to_end(&mut bytes).map_err(Failure::Io)?;
+    if bytes.last() == Some(&b'\n') {
+        bytes.pop();
+    }
+    if bytes.len() > limit {
+        return usage(format!("standard input has more than {limit} bytes"));
+    }
+    String::from_utf8(bytes).or_else(|error| {
+        usage(format!(
+            "standard input is not text: byte {} is not UTF-8",
+            error.utf8_error().valid_up_to() + 1
+        ))
+    })
+}
+
 fn usage<T>(why: impl Into<String>) -> Result<T, Failure> {
     Err(Failure::Usage(why.into()))
 }
 
 fn site(atlas: &Atlas, option: &str, name: &str) -> Result<usize, Failure> {
-    atlas.find(name).map_or_else(|| usage(format!("{option}: `{name}` is not one of --sites")), Ok)
+    atlas.find(name).map_or_else(
+        || {
+            let near = suggestion(name, atlas.members().iter().map(Site::name));
+            usage(format!("{option}: `{}` is not one of --sites{near}", shown(name)))
+        },
+        Ok,
+    )
+}
+
+/// As it was typed, but nothing that would do something to a terminal.
+fn shown(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { c.escape_debug().to_string() } else { c.to_string() }).collect()
+}
+
+fn suggestion<'n>(written: &str, known: impl Iterator<Item = &'n str>) -> String {
+    match scope::nearest(written, known).as_slice() {
+        [] => String::new(),
+        near => format!("; did you mean {}?", scope::some_of(near.iter().copied())),
+    }
+}
+
+/// A word that the language can write.
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
 /// `SITE:KEY=VALUE`. The names of sites have no colon in them.
@@ -171,17 +217,18 @@ fn of_site<'o>(
     form: &str,
     given: &'o str,
 ) -> Result<(usize, &'o str, &'o str), Failure> {
-    let parts = given.split_once(':').and_then(|(site, rest)| Some((site, rest.split_once('=')?)));
+    let parts = given.split_once(':').and_then(|(site, rest)| Some((site.trim(), rest.split_once('=')?)));
     match parts {
-        Some((name, (key, value))) if !key.is_empty() && !value.is_empty() => {
-            Ok((site(atlas, option, name)?, key, value))
+        Some((name, (key, value))) if is_word(key.trim()) && is_word(value.trim()) => {
+            Ok((site(atlas, option, name)?, key.trim(), value.trim()))
         }
-        _ => usage(format!("{option} {given}: write it as {form}")),
+        _ => usage(format!("{option} {}: write it as {form}, each one word", shown(given))),
     }
 }
 
 /// `SITE-SITE=TIME`. The names of sites may have a dash in them: every place to cut is tried.
 fn distance(atlas: &Atlas, given: &str) -> Result<(usize, usize, Duration), Failure> {
+    let given = given.trim();
     let Some((pair, time)) = given.split_once('=') else {
         return usage(format!("--rtt {given}: write it as SITE-SITE=TIME"));
     };

@@ -1,13 +1,18 @@
 //! What Archipel knows of an application, as data.
 //!
-//! A profile is a TOML file under `profiles/`, built into the binary. Today it says which services the
-//! application has and what else they are called; nothing else in Archipel knows an application by name.
+//! A profile is a TOML file under `profiles/`, built into the binary. It says which services the
+//! application has and what else they are called, and what they hand on from the request they serve to the
+//! calls they make; nothing else in Archipel knows an application by name.
+
+mod propagation;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use scope::Services;
 use serde::Deserialize;
+
+pub use propagation::{Form, Header, Origin, Propagation};
 
 /// The profiles that are built in, by name.
 const BUILT_IN: [(&str, &str); 2] = [
@@ -25,6 +30,12 @@ pub struct Profile {
     /// service.
     #[serde(default)]
     pub services: BTreeMap<String, Vec<String>>,
+    /// What services hand on.
+    #[serde(default)]
+    pub propagation: Propagation,
+    /// What runs where the client entered.
+    #[serde(default)]
+    pub origin: Origin,
 }
 
 impl Profile {
@@ -41,7 +52,7 @@ impl Profile {
         BUILT_IN.iter().map(|(name, _)| *name)
     }
 
-    /// Reads a profile, and refuses one in which a name means two services.
+    /// Reads a profile, and refuses one in which a name means two services or a header cannot be used.
     pub fn read(text: &str) -> Result<Profile, Error> {
         let profile: Profile = toml::from_str(text).map_err(|source| Error::Toml(source.to_string()))?;
         let mut owners = BTreeMap::new();
@@ -55,7 +66,20 @@ impl Profile {
                 }
             }
         }
+        if let Some((name, why)) = profile.propagation.fault() {
+            return Err(Error::Header { name: name.to_owned(), why });
+        }
+        let known = |name: &String| profile.services.is_empty() || profile.services.contains_key(name);
+        if let Some(name) = profile.origin.services.iter().find(|name| !known(name)) {
+            return Err(Error::NoService { name: name.clone() });
+        }
         Ok(profile)
+    }
+
+    /// Whether a service, by its canonical name, runs where the client entered unless a scope names it.
+    #[must_use]
+    pub fn runs_at_origin(&self, service: &str) -> bool {
+        self.origin.services.iter().any(|name| name == service)
     }
 
     /// The services, as the scope language sees them.
@@ -79,6 +103,18 @@ pub enum Error {
         /// The services.
         services: [String; 2],
     },
+    /// A header cannot be used as the profile wants.
+    Header {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A service at the origin is not one of the application's, by its canonical name.
+    NoService {
+        /// The name.
+        name: String,
+    },
 }
 
 impl fmt::Display for Error {
@@ -88,6 +124,8 @@ impl fmt::Display for Error {
             Error::TwoServices { name, services: [first, second] } => {
                 write!(f, "`{name}` means two services, `{first}` and `{second}`")
             }
+            Error::Header { name, why } => write!(f, "the header `{name}` {why}"),
+            Error::NoService { name } => write!(f, "`origin` names `{name}`, which is no service"),
         }
     }
 }
@@ -140,5 +178,60 @@ mod tests {
     fn an_unknown_key_is_refused_with_its_line() {
         let error = Profile::read("description = 'x'\nservice = 1").unwrap_err().to_string();
         assert!(error.contains("line 2") && error.contains("unknown field `service`"), "{error}");
+    }
+
+    #[test]
+    fn openstack_hands_on_its_request_id_and_rest_what_tracing_does() {
+        let openstack = Profile::named("openstack").unwrap();
+        let header = Header { name: "X-OpenStack-Request-ID".into(), form: Form::ReqUuid };
+        let sender = vec!["x-auth-token".to_owned()];
+        let expected = Propagation { tracestate: true, baggage: false, headers: vec![header], sender };
+        assert_eq!(openstack.propagation, expected);
+        assert!(openstack.runs_at_origin("identity") && !openstack.runs_at_origin("image"));
+
+        let rest = Profile::named("rest").unwrap();
+        assert_eq!(
+            rest.propagation,
+            Propagation { tracestate: true, baggage: true, ..Propagation::default() }
+        );
+        assert!(!rest.runs_at_origin("identity"));
+    }
+
+    #[test]
+    fn a_profile_without_propagation_hands_nothing_on() {
+        let profile = Profile::read("description = 'x'").unwrap();
+        assert_eq!(profile.propagation, Propagation::default());
+    }
+
+    #[test]
+    fn headers_that_cannot_carry_a_key_are_refused() {
+        for (names, why) in [
+            (&["Host"][..], "the header `Host` has another use, and cannot carry a key"),
+            (&["Archipel-Leg"], "the header `Archipel-Leg` has another use, and cannot carry a key"),
+            (&["X-Id", "x-id"], "the header `x-id` is named twice"),
+            (&["X Id"], "the header `X Id` is not the name of a header"),
+            (&[""], "the header `` is not the name of a header"),
+        ] {
+            let header = |name| format!("\n[[propagation.headers]]\nname = '{name}'\nform = 'hex'");
+            let headers: String = names.iter().map(header).collect();
+            let text = format!("description = 'x'{headers}");
+            assert_eq!(Profile::read(&text).unwrap_err().to_string(), why);
+        }
+    }
+
+    #[test]
+    fn unknown_keys_forms_and_origins_are_refused() {
+        for (text, why) in [
+            ("[propagation]\ntrace = true", "unknown field `trace`"),
+            ("[origin]\nservice = []", "unknown field `service`"),
+            ("[[propagation.headers]]\nname = 'a'\nform = 'base64'", "unknown variant `base64`"),
+            (
+                "[services]\nimage = ['glance']\n[origin]\nservices = ['glance']",
+                "`glance`, which is no service",
+            ),
+        ] {
+            let error = Profile::read(&format!("description = 'x'\n{text}")).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
     }
 }

@@ -121,6 +121,12 @@ impl Diagnostic {
         self
     }
 
+    /// Points there, if it points nowhere yet.
+    pub(crate) fn or_at(self, span: Span, label: &str) -> Self {
+        let labelled = self.0.excerpts.last().is_some_and(|excerpt| !excerpt.labels.is_empty());
+        if labelled { self } else { self.at(span, label) }
+    }
+
     pub(crate) fn help(mut self, text: impl Into<String>) -> Self {
         self.0.help.push(Help { text: text.into(), patch: None });
         self
@@ -150,6 +156,33 @@ impl Diagnostic {
         }
         self.0.excerpts.push(Excerpt::default());
         self.at(span, label)
+    }
+
+    /// Shows the text that was read where it stands in a longer one, such as a file: from byte `at` on.
+    ///
+    /// ```
+    /// let file = "scope = 'image: A &'";
+    /// let error = scope::Dialect::default().scope("image: A &").unwrap_err();
+    /// let drawn = error.inside("site.toml", file, 9).render(scope::Style::Plain);
+    /// assert!(drawn.contains("--> site.toml:1:20"), "{drawn}");
+    /// ```
+    #[must_use]
+    pub fn inside(mut self, origin: &str, text: &str, at: usize) -> Self {
+        let shifted = |span: Span| Span { start: span.start + at, end: span.end + at };
+        // What to write instead is said of the first excerpt: it moves only if that is the one that does.
+        let first_moves = self.0.excerpts.len() == 1;
+        if let Some(excerpt) = self.0.excerpts.last_mut() {
+            if excerpt.labels.is_empty() {
+                let whole = Span { start: 0, end: excerpt.text.len() };
+                excerpt.labels.push((whole, String::new()));
+            }
+            excerpt.labels.iter_mut().for_each(|(span, _)| *span = shifted(*span));
+        }
+        if first_moves {
+            let patches = self.0.help.iter_mut().filter_map(|help| help.patch.as_mut());
+            patches.for_each(|(span, _)| *span = shifted(*span));
+        }
+        self.within(origin, text)
     }
 
     /// Which rule was broken.
@@ -226,10 +259,11 @@ impl fmt::Display for Diagnostic {
 impl std::error::Error for Diagnostic {}
 
 /// The known names that may have been meant: those with the fewest slips, if they are few.
-fn nearest<'n>(written: &str, known: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+#[must_use]
+pub fn nearest<'n>(written: &str, known: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
     // A hostile name must not make the error dear: beyond these sizes nobody meant a typing slip.
     const LONGEST: usize = 64;
-    const MOST: usize = 4096;
+    const MOST: usize = 1024;
     if written.len() > LONGEST {
         return Vec::new();
     }
@@ -237,7 +271,7 @@ fn nearest<'n>(written: &str, known: impl Iterator<Item = &'n str>) -> Vec<&'n s
     let slips = |name: &str| strsim::damerau_levenshtein(&folded, &fold(name));
     let mut fewest = (folded.len() / 3).max(1);
     let mut near = Vec::new();
-    for name in known.take(MOST).filter(|name| name.len() <= LONGEST) {
+    for name in known.take(MOST).filter(|name| name.len().abs_diff(written.len()) <= LONGEST / 4) {
         let slips = slips(name);
         if slips < fewest {
             near.clear();
@@ -256,7 +290,8 @@ fn fold(name: &str) -> String {
 }
 
 /// "`Site1`, `Site2` and 40 more": enough of the known names to go on with.
-pub(crate) fn some_of<'n>(known: impl IntoIterator<Item = &'n str>) -> String {
+#[must_use]
+pub fn some_of<'n>(known: impl IntoIterator<Item = &'n str>) -> String {
     const SHOWN: usize = 12;
     let mut known = known.into_iter();
     let shown: Vec<String> = known.by_ref().take(SHOWN).map(|name| format!("`{name}`")).collect();

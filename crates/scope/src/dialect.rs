@@ -43,7 +43,7 @@ impl Services {
     }
 
     /// Every name and alias.
-    pub(crate) fn known(&self) -> impl Iterator<Item = &str> + Clone {
+    pub fn known(&self) -> impl Iterator<Item = &str> + Clone {
         self.names.keys().map(AsRef::as_ref)
     }
 }

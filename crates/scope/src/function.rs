@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::diagnostic::Diagnostic;
 use crate::resolve::{Node, Resolver};
-use crate::syntax::{Argument, Combination, Group};
+use crate::syntax::{Argument, Combination};
 
 /// One function: how it is written, and what it does.
 pub(crate) struct Function {
@@ -148,14 +148,15 @@ fn around<'r>(resolver: &mut Resolver<'r>, arguments: &'r [Argument]) -> Result<
     sorted.sort_unstable();
     let others = resolver.members()?.into_iter().filter(|site| sorted.binary_search(site).is_err());
     let others: Vec<usize> = others.collect();
-    resolver.spend(sites.len().saturating_mul(others.len()))?;
+    // A distance costs less than a site that is kept.
+    resolver.spend(sites.len().saturating_mul(others.len()) / 4)?;
     let view = resolver.view;
     let distance = |site: usize| sites.iter().filter_map(|from| view.rtt(*from, site)).min();
     let near = |site: usize| distance(site).filter(|rtt| rtt <= radius).map(|rtt| (rtt, site));
     let mut near: Vec<(Duration, usize)> = others.into_iter().filter_map(near).collect();
     near.sort();
     sites.extend(near.into_iter().map(|(_, site)| site));
-    Ok(Node::sites(Combination::Otherwise, sites))
+    Ok(Node::of(Combination::Otherwise, sites))
 }
 
 /// The first few by distance from here; those of unknown distance last.
@@ -165,7 +166,7 @@ fn nearest<'r>(resolver: &mut Resolver<'r>, arguments: &'r [Argument]) -> Result
     let (view, here) = (resolver.view, resolver.view.here());
     sites.sort_by_cached_key(|site| view.rtt(here, *site).unwrap_or(Duration::MAX));
     sites.truncate(usize::try_from(*count).unwrap_or(usize::MAX));
-    Ok(Node::sites(Combination::Otherwise, sites))
+    Ok(Node::of(Combination::Otherwise, sites))
 }
 
 fn recombine<'r>(
@@ -174,7 +175,7 @@ fn recombine<'r>(
     combination: Combination,
 ) -> Result<Node, Diagnostic> {
     let [Argument::Location(location)] = arguments else { mistyped() };
-    Ok(Node::sites(combination, resolver.sites_of(location)?))
+    Ok(Node::of(combination, resolver.sites_of(location)?))
 }
 
 /// L, with only those sites for which `wanted` holds, given whether M has them.
@@ -187,6 +188,7 @@ fn keep<'r>(
     let node = resolver.location(location)?;
     let mut listed = resolver.sites_of(listed)?;
     listed.sort_unstable();
+    resolver.spend(node.count())?;
     Ok(node.filter(&|site| wanted(listed.binary_search(&site).is_ok())))
 }
 
@@ -199,7 +201,7 @@ fn labelled<'r>(resolver: &mut Resolver<'r>, arguments: &'r [Argument]) -> Resul
         resolver.check_label(label)?;
         sites.retain(|site| resolver.view.label(*site, &label.text) == Some(&value.text));
     }
-    Ok(Node::sites(Combination::All, sites))
+    Ok(Node::of(Combination::All, sites))
 }
 
 /// The sites of L, lowest first; those without the metric last.
@@ -212,19 +214,13 @@ fn by<'r>(resolver: &mut Resolver<'r>, arguments: &'r [Argument]) -> Result<Node
         (Some(a), Some(b)) => a.total_cmp(&b),
         (a, b) => b.is_some().cmp(&a.is_some()),
     });
-    Ok(Node::sites(Combination::Otherwise, sites))
+    Ok(Node::of(Combination::Otherwise, sites))
 }
 
 fn within<'r>(resolver: &mut Resolver<'r>, arguments: &'r [Argument]) -> Result<Node, Diagnostic> {
     let [Argument::Duration(limit), Argument::Location(location)] = arguments else { mistyped() };
     let node = resolver.location(location)?;
     Ok(if node.is_empty() { node } else { Node::Within(*limit, Box::new(node)) })
-}
-
-impl Node {
-    fn sites(combination: Combination, sites: Vec<usize>) -> Node {
-        Node::Group(Group::new(combination, sites.into_iter().map(Node::Site).collect()))
-    }
 }
 
 /// Functions are equal by name: the table has each once.

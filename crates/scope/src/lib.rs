@@ -10,9 +10,10 @@
 //! The crate is pure: it does no I/O, has no clock and no randomness, and knows neither HTTP nor which
 //! sites exist. It never panics, whatever the text, and its time is bounded by [`Limits`].
 //!
-//! In the order in which a text meets them: `token` and `parse` (text to syntax), `syntax` (the
-//! canonical shape) and `print`, `function` (the table of functions), `resolve` (names to sites), `plan`.
+//! In the order in which a text meets them: `token` and `parse` (text to syntax), `syntax` and
+//! `combine` (the canonical shape), `print`, `function` (the table of functions), `resolve` (names to sites), `plan`.
 
+mod combine;
 mod diagnostic;
 mod dialect;
 mod duration;
@@ -27,11 +28,12 @@ mod syntax;
 mod token;
 mod view;
 
-pub use diagnostic::{Code, Diagnostic, Style};
+pub use diagnostic::{Code, Diagnostic, Style, nearest, some_of};
 pub use dialect::{Dialect, Services};
 pub use duration::{parse_duration, print_duration};
 pub use limits::Limits;
 pub use plan::Plan;
 pub use span::Span;
 pub use syntax::{Combination, Level, Location, Scope};
+pub use token::is_name;
 pub use view::{Atlas, Known, Site, View, Zone};

@@ -1,10 +1,11 @@
 //! Tokens to syntax: recursive descent, one token ahead, never back.
 
+use crate::combine::Tree;
 use crate::diagnostic::{Code, Diagnostic, some_of};
 use crate::dialect::Dialect;
 use crate::duration::parse_duration;
 use crate::function::{self, FUNCTIONS, Function, Parameter};
-use crate::resolve::misplaced_level;
+use crate::limits::Limits;
 use crate::span::{Place, Span};
 use crate::syntax::{Argument, Binding, Combination, Group, Key, Kind, Level, Location, Scope, Word};
 use crate::token::{Lexer, Source, Token, Unescaped};
@@ -36,10 +37,7 @@ impl<'p> Parser<'p> {
     pub(crate) fn new(text: &'p str, dialect: &'p Dialect) -> Result<Self> {
         let limit = dialect.limits.text_bytes;
         if text.len() > limit {
-            let message = format!("this text has {} bytes, more than the limit of {limit}", text.len());
-            return Err(
-                Diagnostic::new(Code::Limit, message).help("a zone gives a long location a short name")
-            );
+            return Err(too_long(limit, Span { start: limit, end: text.len() }));
         }
         Parser::over(Source::typed(text), text, dialect, 0)
     }
@@ -62,14 +60,17 @@ impl<'p> Parser<'p> {
     }
 
     fn expected(&self, what: &str) -> Diagnostic {
+        // What is missing at the end is missing right after the last word, not after the blanks.
+        let end = Span { start: self.last_span.end, end: self.last_span.end };
+        let span = if self.token == Token::End && self.last != Token::End { end } else { self.span };
         Diagnostic::new(Code::Syntax, format!("expected {what}, found {}", self.token.describe()))
-            .at(self.span, format!("expected {what}"))
+            .at(span, format!("expected {what}"))
     }
 
     /// Goes into a parenthesis, a call, a `!` or a string, if that is not too deep.
     fn enter(&mut self, span: Span) -> Result<()> {
         self.depth += 1;
-        let limit = self.dialect.limits.depth;
+        let limit = self.dialect.limits.depth.min(Limits::DEEPEST);
         if self.depth > limit {
             return Err(Diagnostic::new(Code::Limit, format!("this is nested deeper than {limit}"))
                 .at(span, "one level too many")
@@ -99,10 +100,20 @@ impl<'p> Parser<'p> {
                     Diagnostic::new(Code::Syntax, "this brace closes nothing").at(brace, "no `{` opens it")
                 );
             }
-            _ if self.token != Token::End => return Err(self.unfinished("`,` or the end")),
+            (Some(_), Some(close)) if self.token != Token::End => {
+                return Err(self.expected("the end").at(close, "the scope ended here"));
+            }
+            (None, None) if self.token != Token::End => return Err(self.unfinished("`,` or the end")),
             _ => {}
         }
-        Ok(Scope { text: self.text.into(), bindings: each_once(bindings)? })
+        let scope = Scope { text: self.text.into(), bindings: each_once(bindings)? };
+        // It travels in its canonical form, which can be longer than what was typed, though never three
+        // times as long.
+        let limit = self.dialect.limits.text_bytes;
+        if self.text.len().saturating_mul(3) > limit && scope.to_string().len() > limit {
+            return Err(too_long(limit, Span { start: 0, end: self.text.len() }));
+        }
+        Ok(scope)
     }
 
     fn binding(&mut self, first: bool) -> Result<Binding> {
@@ -112,7 +123,7 @@ impl<'p> Parser<'p> {
         if self.take(Token::Colon)?.is_none() {
             return Err(self.no_colon(written, place.0, first));
         }
-        let location = self.location()?.settle_levels(Level::default());
+        let location = self.location()?.canonical(Some(Level::default()))?;
         Ok(Binding { key, place, location })
     }
 
@@ -149,16 +160,19 @@ impl<'p> Parser<'p> {
     fn no_colon(&self, written: Token<'_>, span: Span, first: bool) -> Diagnostic {
         let diagnostic = self.expected("`:`");
         let Token::Name(name) = written else { return diagnostic };
-        match name.split_once(' ') {
-            Some((service, location)) => diagnostic.replace(
+        match (name.split_once(' '), self.token) {
+            (Some((service, location)), _) => diagnostic.replace(
                 span,
                 format!("{service}: {location}"),
                 "a service and its location have a colon between them",
             ),
-            None if first => {
-                diagnostic.help(format!("a scope binds services to locations, such as `image: {name}`"))
+            (None, Token::Equals) => diagnostic.replace(self.span, ":", "a service is bound by a colon"),
+            (None, _) if first => {
+                diagnostic.help("a scope binds services to locations, such as `image: Site1`")
             }
-            None => diagnostic.help("`,` starts another service; one service at two sites is `A & B`"),
+            (None, _) => diagnostic
+                .help(format!("if `{name}` is a service, say where it runs: `{name}: Site1`"))
+                .help(format!("if it is a site, join it with an operator, not a comma: `… & {name}`")),
         }
     }
 
@@ -172,12 +186,13 @@ impl<'p> Parser<'p> {
                     format!("{location}, {service}"),
                     "a comma is missing before the next service",
                 ),
-                None => diagnostic.help("a service has one location: put `,` before the next service"),
+                None => diagnostic.help(format!("if `{name}` is a service, put `,` before it")),
             },
             (Token::Name(_), Token::Name(_) | Token::Number(_)) => {
                 diagnostic.help("the words of one name have exactly one space between them")
             }
             (_, Token::Close) => diagnostic.help("no `(` opens this parenthesis"),
+            (_, Token::At) => diagnostic.help("a group has one level"),
             (_, Token::OpenBrace) => diagnostic.help("parts of a location are grouped with `(` and `)`"),
             _ => diagnostic,
         }
@@ -186,7 +201,7 @@ impl<'p> Parser<'p> {
     // --- locations
 
     pub(crate) fn whole_location(mut self) -> Result<Location> {
-        let location = self.location()?.settle_levels(Level::default());
+        let location = self.location()?.canonical(None)?;
         if self.token == Token::End { Ok(location) } else { Err(self.unfinished("or the end")) }
     }
 
@@ -211,7 +226,8 @@ impl<'p> Parser<'p> {
         while self.take(operator)?.is_some() {
             operands.push(self.joined(tighter)?);
         }
-        Ok(Location::group(combination, operands, start.to(self.last_span)))
+        let kind = Kind::Group(Group::new(combination, operands));
+        Ok(Location::new(kind, start.to(self.last_span)))
     }
 
     fn all(&mut self) -> Result<Location> {
@@ -220,18 +236,16 @@ impl<'p> Parser<'p> {
             return Ok(first.location);
         }
         let start = first.location.span();
-        let mut bare = first.bare_level.map(|level| (level, start));
-        let mut operands = vec![first.location];
+        let mut operands = vec![first];
         while self.take(Token::All)?.is_some() {
-            let next = self.leveled()?;
-            bare = bare.or(next.bare_level.map(|level| (level, next.location.span())));
-            operands.push(next.location);
+            operands.push(self.leveled()?);
         }
         let span = start.to(self.last_span);
-        match bare {
-            Some((level, site)) => Err(one_of_many(level, site, operands, span)),
-            None => Ok(Location::group(Combination::All, operands, span)),
+        if operands.iter().any(|operand| operand.bare_level.is_some()) {
+            return Err(one_of_many(operands, span));
         }
+        let operands = operands.into_iter().map(|operand| operand.location).collect();
+        Ok(Location::new(Kind::Group(Group::new(Combination::All, operands)), span))
     }
 
     fn leveled(&mut self) -> Result<Operand> {
@@ -243,25 +257,10 @@ impl<'p> Parser<'p> {
         let level = self.level()?;
         let span = location.span().to(self.last_span);
         let bare = named && matches!(location.kind, Kind::Name(_) | Kind::Here);
-        let kind = match location.kind {
-            Kind::Group(group) if group.combination != Combination::All => {
-                return Err(misplaced_level(level, group.combination, &location_of(group, location.place)));
-            }
-            Kind::Group(Group { level: Some(other), .. }) if other != level => {
-                return Err(Diagnostic::new(Code::Level, "this group has two levels")
-                    .at(span, format!("@{} already, and @{} too", other.name(), level.name())));
-            }
-            Kind::Group(group) => Kind::Group(Group { level: Some(level), ..group }),
-            Kind::Call(Function { combines: Some(other), .. }, _) if *other != Combination::All => {
-                return Err(misplaced_level(level, *other, &location));
-            }
-            _ => Kind::Group(Group {
-                combination: Combination::All,
-                level: Some(level),
-                operands: vec![location],
-            }),
-        };
-        Ok(Operand { location: Location::new(kind, span), bare_level: bare.then_some(level) })
+        let (written, text) = (location.span(), location.to_string());
+        let location = location.leveled(level).map_err(|fault| fault.diagnostic(written, Some(&text)))?;
+        let location = Location { place: Place(span), ..location };
+        Ok(Operand { location, bare_level: bare.then_some(level) })
     }
 
     fn level(&mut self) -> Result<Level> {
@@ -270,6 +269,12 @@ impl<'p> Parser<'p> {
             return Err(self.expected("a level").help(format!("the levels are {}", some_of(names()))));
         };
         let Some(level) = Level::ALL.into_iter().find(|level| level.name() == name) else {
+            if let Some((first, _)) =
+                name.split_once(' ').filter(|(first, _)| names().any(|name| name == *first))
+            {
+                let message = format!("an operator is missing after `@{first}`");
+                return Err(Diagnostic::new(Code::Syntax, message).at(self.span, "read as one name"));
+            }
             return Err(Diagnostic::unknown(Code::Level, "level", name, self.span, names()));
         };
         self.advance()?;
@@ -325,8 +330,9 @@ impl<'p> Parser<'p> {
     fn unclosed(&self, what: &str, open: Span) -> Diagnostic {
         let diagnostic = self.expected(what).at(open, "to close this parenthesis");
         match (self.last, self.token) {
-            (Token::Name(_) | Token::Number(_), Token::Name(_) | Token::Number(_)) => diagnostic
-                .help("a number and its unit have no space between them; the words of a name have one"),
+            (Token::Name(_), Token::Name(_) | Token::Number(_)) => {
+                diagnostic.help("the words of one name have exactly one space between them")
+            }
             _ => diagnostic,
         }
     }
@@ -348,6 +354,10 @@ impl<'p> Parser<'p> {
 
     fn call(&mut self, name: &str, span: Span, open: Span) -> Result<Location> {
         let Some(function) = function::find(name) else {
+            if name == "here" {
+                return Err(Diagnostic::new(Code::Function, "`here` is a site, not a function")
+                    .at(open, "it takes no parentheses"));
+            }
             let names = FUNCTIONS.iter().map(|function| function.name);
             return Err(Diagnostic::unknown(Code::Function, "function", name, span, names));
         };
@@ -384,6 +394,12 @@ impl<'p> Parser<'p> {
                 (None, Token::Close, _) if arguments.len() >= function.parameters.len() => break,
                 (None, Token::Close, _) => return Err(wrong_number(arguments.len(), name.to(self.span))),
                 (None, ..) => return Err(self.unclosed("`,` or `)`", open)),
+                (Some(comma), ..) if self.token == Token::Close => {
+                    return Err(usage(
+                        Diagnostic::new(Code::Function, "an argument is missing after this comma")
+                            .at(comma, "or remove it"),
+                    ));
+                }
                 (Some(comma), _, None) => return Err(wrong_number(self.count_on(arguments.len())?, comma)),
                 (Some(_), ..) => {}
             }
@@ -421,20 +437,21 @@ impl<'p> Parser<'p> {
         let argument = match (wanted, self.token) {
             (Parameter::Location, Token::Number(_)) => return Err(mismatch(self)),
             (Parameter::Location, _) => return self.location().map(Argument::Location),
-            (Parameter::Duration, Token::Number(word)) => {
-                Argument::Duration(parse_duration(word).map_err(|why| {
-                    Diagnostic::new(Code::Function, format!("`{word}` is not a duration")).at(self.span, why)
-                })?)
-            }
+            (Parameter::Duration, Token::Number(word)) => match parse_duration(word) {
+                Ok(duration) => Argument::Duration(duration),
+                Err(why) => return Err(self.not_a_duration(word, &why)),
+            },
             (Parameter::Count, Token::Number(word)) => Argument::Count(word.parse().map_err(|_| {
-                Diagnostic::new(Code::Function, format!("`{word}` is not a count"))
-                    .at(self.span, "a count is a whole number, such as `3`")
+                let digits = word.bytes().all(|byte| byte.is_ascii_digit());
+                let why = if digits { "this is too large" } else { "a count is a whole number, such as `3`" };
+                Diagnostic::new(Code::Function, format!("`{word}` is not a count")).at(self.span, why)
             })?),
             (Parameter::Word, Token::Name(_)) => return self.word().map(Argument::Word),
-            (Parameter::Pair, Token::Name(_)) => {
+            (Parameter::Pair, Token::Name(_) | Token::Number(_)) => {
                 let label = self.word()?;
                 if self.take(Token::Equals)?.is_none() {
-                    return Err(mismatch(self));
+                    let message = format!("expected `=`, found {}", self.token.describe());
+                    return Err(Diagnostic::new(Code::Function, message).at(self.span, "expected `=`"));
                 }
                 return Ok(Argument::Pair(label, self.word()?));
             }
@@ -442,6 +459,23 @@ impl<'p> Parser<'p> {
         };
         self.advance()?;
         Ok(argument)
+    }
+
+    /// Says what is wrong with a duration, such as `10 ms`.
+    fn not_a_duration(&mut self, word: &str, why: &str) -> Diagnostic {
+        let span = self.span;
+        let diagnostic = Diagnostic::new(Code::Function, format!("`{word}` is not a duration")).at(span, why);
+        match (self.advance(), self.token) {
+            (Ok(_), Token::Name(unit)) if parse_duration(&format!("{word}{unit}")).is_ok() => {
+                let whole = format!("{word}{unit}");
+                diagnostic.replace(
+                    span.to(self.span),
+                    whole,
+                    "a number and its unit have no space between them",
+                )
+            }
+            _ => diagnostic,
+        }
     }
 
     /// A label, its value, or a metric.
@@ -463,26 +497,33 @@ impl<'p> Parser<'p> {
     }
 }
 
-fn location_of(group: Group<Location>, place: Place) -> Location {
-    Location { kind: Kind::Group(group), place }
+fn too_long(limit: usize, span: Span) -> Diagnostic {
+    Diagnostic::new(Code::Limit, format!("this scope has more than {limit} bytes in its canonical form"))
+        .at(span, "too long")
+        .help("a zone gives a long location a short name")
 }
 
 /// `A & B @quorum`: the level would be that of B alone.
-fn one_of_many(level: Level, site: Span, operands: Vec<Location>, span: Span) -> Diagnostic {
-    let plain = operands.into_iter().map(|operand| match operand.kind {
-        Kind::Group(Group { level: Some(_), mut operands, .. }) if operands.len() == 1 => {
-            operands.swap_remove(0)
-        }
-        kind => Location { kind, ..operand },
-    });
-    let group = Location::group(Combination::All, plain.collect(), span);
-    let whole =
-        Kind::Group(Group { combination: Combination::All, level: Some(level), operands: vec![group] });
-    let whole = Location::new(whole, span).to_string();
-    Diagnostic::new(Code::Level, format!("@{} belongs to a whole group, not to one name in it", level.name()))
-        .at(site, "this alone would have the level")
-        .replace(span, whole, "put the group in parentheses")
-        .help("a zone inside a longer group has its level in parentheses too: `A & (west @quorum)`")
+fn one_of_many(operands: Vec<Operand>, span: Span) -> Diagnostic {
+    let levels: Vec<(Level, Span)> =
+        operands.iter().filter_map(|operand| Some((operand.bare_level?, operand.location.span()))).collect();
+    let mut diagnostic =
+        Diagnostic::new(Code::Level, "a level belongs to a whole group, not to one name in it");
+    for (level, at) in &levels {
+        diagnostic = diagnostic.at(*at, format!("this alone would be @{}", level.name()));
+    }
+    if let [(level, _)] = levels.as_slice() {
+        let plain = operands.into_iter().map(|operand| match operand.location.kind {
+            Kind::Group(Group { mut operands, .. }) if operand.bare_level.is_some() => {
+                operands.swap_remove(0)
+            }
+            kind => Location { kind, ..operand.location },
+        });
+        let group = Location::new(Kind::Group(Group::new(Combination::All, plain.collect())), span);
+        let whole = format!("({group}) @{}", level.name());
+        diagnostic = diagnostic.replace(span, whole, "put the group in parentheses");
+    }
+    diagnostic.help("a zone inside a longer group has its level in parentheses too: `A & (west @quorum)`")
 }
 
 /// Sorted by service, `*` last, each once.
@@ -492,10 +533,10 @@ fn each_once(mut bindings: Vec<Binding>) -> Result<Vec<Binding>> {
         let [first, second] = pair else { continue };
         if first.key == second.key {
             let name = match &first.key {
-                Key::Service(name) => name,
-                Key::Rest => "*",
+                Key::Service(name) => format!("the service `{name}`"),
+                Key::Rest => "`*`".to_owned(),
             };
-            return Err(Diagnostic::new(Code::Service, format!("the service `{name}` is bound twice"))
+            return Err(Diagnostic::new(Code::Service, format!("{name} is bound twice"))
                 .at(second.place.0, "bound again here")
                 .at(first.place.0, "first bound here")
                 .help("to use it at several sites, join them: `A & B`, `A | B` or `A ; B`"));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::combine::inside;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::function;
 use crate::limits::Limits;
@@ -36,76 +37,45 @@ impl Plan {
         view: &dyn View,
         limits: &Limits,
     ) -> Result<Plan, Diagnostic> {
-        let node = Resolver::new(view, service, limits).location(location)?;
+        let too_much = |diagnostic: Diagnostic| diagnostic.or_at(location.span(), "all of this");
+        let mut resolver = Resolver::new(view, service, limits);
+        let node = resolver.location(location).map_err(too_much)?;
         if node.is_empty() {
             return Err(no_site(location));
         }
-        let plan = Plan::of(node, Level::default(), view);
-        let sites = plan.count();
+        resolver.spend(node.count()).map_err(too_much)?;
+        let node =
+            node.canonical(Level::default()).map_err(|fault| fault.diagnostic(location.span(), None))?;
+        let sites = node.count();
         if sites > limits.sites {
             let message = format!("this location has {sites} sites, more than the limit of {}", limits.sites);
             return Err(Diagnostic::new(Code::Limit, message)
                 .at(location.span(), "too many sites")
                 .help("name fewer sites, or let the administrator raise the limit `sites`"));
         }
-        Ok(plan)
+        Ok(Plan::of(node, Level::default(), view.members()))
     }
 
     /// `around` is the level of the `&` group in which the node stands.
-    fn of(node: Node, around: Level, view: &dyn View) -> Plan {
+    fn of(node: Node, around: Level, members: &[Site]) -> Plan {
         match node {
-            Node::Site(site) => match view.members().get(site) {
+            Node::Site(site) => match members.get(site) {
                 Some(site) => Plan::Site(site.clone()),
-                None => unreachable!("sites are positions in this same view"),
+                None => unreachable!("a view finds sites among its own members"),
             },
-            Node::Within(limit, inner) => match Plan::of(*inner, Level::default(), view) {
-                Plan::Within(sooner, plan) => Plan::Within(limit.min(sooner), plan),
-                plan => Plan::Within(limit, Box::new(plan)),
-            },
+            Node::Within(limit, inner) => {
+                Plan::Within(limit, Box::new(Plan::of(*inner, Level::default(), members)))
+            }
             Node::Group(group) => {
-                let level = match group.combination {
-                    Combination::All => group.level.unwrap_or(around),
-                    _ => Level::default(),
-                };
-                let mut operands = Vec::with_capacity(group.operands.len());
-                for operand in group.operands {
-                    match (group.combination, Plan::of(operand, level, view)) {
-                        (Combination::All, Plan::All(same, inner)) if same == level => operands.extend(inner),
-                        (Combination::Any, Plan::Any(inner))
-                        | (Combination::One, Plan::One(inner))
-                        | (Combination::Otherwise, Plan::Otherwise(inner)) => operands.extend(inner),
-                        (_, plan) => operands.push(plan),
-                    }
+                let level = inside(&group, Some(around)).unwrap_or_default();
+                let plans =
+                    group.operands.into_iter().map(|operand| Plan::of(operand, level, members)).collect();
+                match group.combination {
+                    Combination::All => Plan::All(level, plans),
+                    Combination::Any => Plan::Any(plans),
+                    Combination::One => Plan::One(plans),
+                    Combination::Otherwise => Plan::Otherwise(plans),
                 }
-                Plan::combined(group.combination, level, around, without_repeats(operands))
-            }
-        }
-    }
-
-    fn combined(combination: Combination, level: Level, around: Level, mut operands: Vec<Plan>) -> Plan {
-        if let [only] = operands.as_slice() {
-            // One site with a level of its own is a group of one. On anything else, a level would
-            // have nothing to order.
-            let group_of_one =
-                combination == Combination::All && level != around && matches!(only, Plan::Site(_));
-            if !group_of_one {
-                return operands.swap_remove(0);
-            }
-        }
-        match combination {
-            Combination::All => Plan::All(level, operands),
-            Combination::Any => Plan::Any(operands),
-            Combination::One => Plan::One(operands),
-            Combination::Otherwise => Plan::Otherwise(operands),
-        }
-    }
-
-    fn count(&self) -> usize {
-        match self {
-            Plan::Site(_) => 1,
-            Plan::Within(_, plan) => plan.count(),
-            Plan::All(_, plans) | Plan::Any(plans) | Plan::One(plans) | Plan::Otherwise(plans) => {
-                plans.iter().map(Plan::count).sum()
             }
         }
     }

@@ -67,8 +67,7 @@ fn group(f: &mut Formatter<'_>, group: &Group<Location>) -> fmt::Result {
             Combination::Otherwise => Strength::Any,
             Combination::Any => Strength::One,
             Combination::One => Strength::All,
-            // `A & B @quorum` is refused: an operand with a level has parentheses.
-            Combination::All => Strength::Unary,
+            Combination::All => Strength::Level,
         };
         let operator = format!(" {} ", group.combination.operator());
         return separated(f, &operator, &group.operands, |f, inner| operand(f, inner, needed));
@@ -77,7 +76,7 @@ fn group(f: &mut Formatter<'_>, group: &Group<Location>) -> fmt::Result {
         operand(f, only, Strength::Unary)?;
     } else {
         f.write_char('(')?;
-        separated(f, " & ", &group.operands, |f, inner| operand(f, inner, Strength::Unary))?;
+        separated(f, " & ", &group.operands, |f, inner| operand(f, inner, Strength::Level))?;
         f.write_char(')')?;
     }
     write!(f, " @{}", level.name())
@@ -90,6 +89,7 @@ enum Strength {
     Any,
     One,
     All,
+    LeveledName,
     Level,
     Unary,
 }
@@ -97,7 +97,11 @@ enum Strength {
 impl Strength {
     fn of(location: &Location) -> Strength {
         match &location.kind {
-            Kind::Group(Group { level: Some(_), .. }) => Strength::Level,
+            // `A & B @quorum` is refused: there a name with a level has parentheses around both.
+            Kind::Group(Group { level: Some(_), operands, .. }) => match operands.as_slice() {
+                [Location { kind: Kind::Name(_) | Kind::Here, .. }] => Strength::LeveledName,
+                _ => Strength::Level,
+            },
             Kind::Group(group) => match group.combination {
                 Combination::Otherwise => Strength::Otherwise,
                 Combination::Any => Strength::Any,

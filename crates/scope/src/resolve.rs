@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use crate::combine::{LevelFault, Tree, combine, inside};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::limits::Limits;
 use crate::syntax::{Combination, Group, Kind, Level, Location, Word, without_repeats};
 use crate::view::{Known, Site, View};
 
 /// A location whose leaves are sites, not yet flattened. A group without operands has no site.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Node {
     Site(usize),
     Group(Group<Node>),
@@ -20,7 +21,8 @@ impl Node {
         matches!(self, Node::Group(group) if group.operands.is_empty())
     }
 
-    fn leaves(&self, visit: &mut dyn FnMut(usize)) {
+    /// Every site in it, as often as it stands there.
+    pub(crate) fn leaves(&self, visit: &mut dyn FnMut(usize)) {
         match self {
             Node::Site(site) => visit(*site),
             Node::Group(group) => group.operands.iter().for_each(|operand| operand.leaves(visit)),
@@ -28,12 +30,22 @@ impl Node {
         }
     }
 
+    pub(crate) fn count(&self) -> usize {
+        let mut count = 0;
+        self.leaves(&mut |_| count += 1);
+        count
+    }
+
+    /// These sites, combined so.
+    pub(crate) fn of(combination: Combination, sites: Vec<usize>) -> Node {
+        Node::Group(Group::new(combination, sites.into_iter().map(Node::Site).collect()))
+    }
+
     /// The same, with only the sites that are wanted.
     pub(crate) fn filter(self, wanted: &dyn Fn(usize) -> bool) -> Node {
-        let empty = || Node::Group(Group::new(Combination::All, Vec::new()));
         match self {
             Node::Site(site) if wanted(site) => Node::Site(site),
-            Node::Site(_) => empty(),
+            Node::Site(_) => Node::of(Combination::All, Vec::new()),
             Node::Group(group) => {
                 let operands = group.operands.into_iter().map(|operand| operand.filter(wanted));
                 Node::Group(Group { operands: operands.filter(|kept| !kept.is_empty()).collect(), ..group })
@@ -42,6 +54,45 @@ impl Node {
                 kept if kept.is_empty() => kept,
                 kept => Node::Within(limit, Box::new(kept)),
             },
+        }
+    }
+
+    /// Puts the whole of it in its canonical shape. `around` is the level of the `&` group in which it
+    /// stands.
+    pub(crate) fn canonical(self, around: Level) -> Result<Node, LevelFault> {
+        match self {
+            Node::Site(_) => Ok(self),
+            Node::Within(limit, inner) => Ok(match inner.canonical(Level::default())? {
+                Node::Within(sooner, inner) => Node::Within(limit.min(sooner), inner),
+                inner => Node::Within(limit, Box::new(inner)),
+            }),
+            Node::Group(group) => {
+                let within = inside(&group, Some(around)).unwrap_or_default();
+                let operands = group.operands.into_iter().map(|operand| operand.canonical(within));
+                combine(Group { operands: operands.collect::<Result<_, _>>()?, ..group }, Some(around))
+            }
+        }
+    }
+}
+
+impl Tree for Node {
+    const UNRESOLVED: bool = false;
+    fn into_group(self) -> Result<Group<Node>, Node> {
+        match self {
+            Node::Group(group) => Ok(group),
+            other => Err(other),
+        }
+    }
+
+    fn from_group(group: Group<Node>) -> Node {
+        Node::Group(group)
+    }
+
+    fn leveled(self, level: Level) -> Result<Node, LevelFault> {
+        match self {
+            Node::Site(_) => Ok(Group::of_one(self, level)),
+            Node::Within(limit, inner) => Ok(Node::Within(limit, Box::new(inner.leveled(level)?))),
+            Node::Group(group) => group.leveled(level),
         }
     }
 }
@@ -100,7 +151,7 @@ impl<'r> Resolver<'r> {
         let node = match &location.kind {
             Kind::Name(name) => self.name(name, location),
             Kind::Here => Ok(Node::Site(self.view.here())),
-            Kind::Members => self.members().map(every),
+            Kind::Members => self.members().map(|sites| Node::of(Combination::All, sites)),
             Kind::Not(inner) => self.all_but(inner),
             Kind::Group(group) => self.group(group),
             Kind::Call(function, arguments) => (function.resolve)(self, arguments),
@@ -135,7 +186,8 @@ impl<'r> Resolver<'r> {
         let mut but = self.sites_of(inner)?;
         but.sort_unstable();
         let members = self.members()?;
-        Ok(every(members.into_iter().filter(|site| but.binary_search(site).is_err()).collect()))
+        let others = members.into_iter().filter(|site| but.binary_search(site).is_err());
+        Ok(Node::of(Combination::All, others.collect()))
     }
 
     fn group(&mut self, group: &'r Group<Location>) -> Result<Node, Diagnostic> {
@@ -147,13 +199,13 @@ impl<'r> Resolver<'r> {
             }
             operands.push(node);
         }
-        let only_one = operands.len() == 1;
-        match (group.level, operands.pop(), group.operands.first()) {
-            (Some(level), Some(only), Some(written)) if only_one => leveled(only, level, written),
-            (_, last, _) => {
-                operands.extend(last);
-                Ok(Node::Group(Group { combination: group.combination, level: group.level, operands }))
+        // A level on one name is decided here, where it can be pointed at.
+        match (group.level, operands.as_slice(), group.operands.as_slice()) {
+            (Some(level), [_], [written]) => {
+                let only = operands.swap_remove(0);
+                only.leveled(level).map_err(|fault| fault.diagnostic(written.span(), None))
             }
+            _ => Ok(Node::Group(Group { combination: group.combination, level: group.level, operands })),
         }
     }
 
@@ -176,15 +228,10 @@ impl<'r> Resolver<'r> {
     fn unknown_name(&self, name: &str, location: &Location) -> Diagnostic {
         let zones = self.view.known(Known::Zones);
         let known = |word: &str| self.view.find(word).is_some() || zones.contains(&word);
-        let joined = name.match_indices(' ').find_map(|(at, _)| {
-            let (first, second) = name.split_at_checked(at)?;
-            let (first, second) = (without_joiner(first), without_joiner(second.trim_start()));
-            (known(first) && known(second)).then(|| format!("{first} & {second}"))
-        });
-        if let Some(joined) = joined {
+        if let Some(joined) = joined(name, known) {
             return Diagnostic::new(Code::UnknownName, format!("no site or zone is called `{name}`"))
                 .at(location.span(), "read as one name")
-                .replace(location.span(), joined, "sites are joined by an operator, such as `&` for both");
+                .replace(location.span(), joined, "sites are joined by an operator");
         }
         let sites = self.view.members().iter().map(Site::name);
         let all = sites.chain(zones.iter().copied());
@@ -192,41 +239,21 @@ impl<'r> Resolver<'r> {
     }
 }
 
-/// `Site1 and` and `and Site2` say which operator was meant.
-fn without_joiner(words: &str) -> &str {
-    words.strip_suffix(" and").or_else(|| words.strip_prefix("and ")).unwrap_or(words)
-}
+/// The operators, as people say them.
+const SPOKEN: [(&str, &str); 6] =
+    [("and", "&"), ("or", "|"), ("xor", "^"), ("then", ";"), ("else", ";"), ("otherwise", ";")];
 
-fn every(sites: Vec<usize>) -> Node {
-    Node::Group(Group::new(Combination::All, sites.into_iter().map(Node::Site).collect()))
-}
-
-/// `L @level`, now that it is known what L stands for.
-fn leveled(node: Node, level: Level, written: &Location) -> Result<Node, Diagnostic> {
-    let all = |operands| Node::Group(Group { combination: Combination::All, level: Some(level), operands });
-    match node {
-        Node::Site(_) => Ok(all(vec![node])),
-        Node::Within(limit, inner) => Ok(Node::Within(limit, Box::new(leveled(*inner, level, written)?))),
-        Node::Group(group) if group.combination != Combination::All => {
-            Err(misplaced_level(level, group.combination, written))
-        }
-        Node::Group(group) => match group.level {
-            Some(other) if other != level => {
-                Err(Diagnostic::new(Code::Level, format!("this is @{} already", other.name()))
-                    .at(written.span(), format!("cannot be @{} too", level.name()))
-                    .help(format!("leave out `@{}`", level.name())))
-            }
-            _ => Ok(all(group.operands)),
-        },
-    }
-}
-
-/// A level on what is combined by another operator than `&`.
-pub(crate) fn misplaced_level(level: Level, combination: Combination, written: &Location) -> Diagnostic {
-    let (name, operator) = (level.name(), combination.operator());
-    Diagnostic::new(Code::Level, format!("@{name} says how replicas agree, and `{operator}` makes none"))
-        .at(written.span(), format!("these sites are combined by `{operator}`"))
-        .help(format!("give a level to a group of `&`, such as `(A & B) @{name}` or `all(…) @{name}`"))
+/// `Site1 and Site2`, or `Site1 Site2`, with the operator that was meant.
+fn joined(name: &str, known: impl Fn(&str) -> bool) -> Option<String> {
+    name.match_indices(' ').find_map(|(at, _)| {
+        let (first, rest) = name.split_at_checked(at)?;
+        let rest = rest.trim_start();
+        let spoken = SPOKEN
+            .iter()
+            .find_map(|(word, operator)| Some((*operator, rest.strip_prefix(word)?.strip_prefix(' ')?)));
+        let (operator, second) = spoken.unwrap_or(("&", rest));
+        (known(first) && known(second)).then(|| format!("{first} {operator} {second}"))
+    })
 }
 
 pub(crate) fn no_site(location: &Location) -> Diagnostic {

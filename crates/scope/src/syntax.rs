@@ -6,6 +6,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::combine::{LevelFault, Tree, combine, inside};
+use crate::diagnostic::Diagnostic;
 use crate::function::Function;
 use crate::span::{Place, Span};
 
@@ -43,6 +45,14 @@ impl Scope {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bindings.is_empty()
+    }
+
+    /// The services that it names, sorted.
+    pub fn services(&self) -> impl Iterator<Item = &str> {
+        self.bindings.iter().filter_map(|binding| match &binding.key {
+            Key::Service(name) => Some(&**name),
+            Key::Rest => None,
+        })
     }
 
     /// Where `service`, by its canonical name, runs: its own binding, else that of `*`.
@@ -184,63 +194,34 @@ impl Location {
         self.place.0
     }
 
-    /// Operands joined by an operator: flat, and without repeats.
-    ///
-    /// A group that has a level of its own is kept whole: it is not known here whether the level
-    /// around it is the same. [`Location::settle_levels`] sees to that.
-    pub(crate) fn group(combination: Combination, operands: Vec<Location>, span: Span) -> Location {
-        let same = |group: &Group<Location>| group.combination == combination && group.level.is_none();
-        let mut operands = without_repeats(flatten(operands, same));
-        match operands.pop() {
-            Some(only) if operands.is_empty() => Location { place: Place(span), ..only },
-            last => {
-                operands.extend(last);
-                Location::new(Kind::Group(Group::new(combination, operands)), span)
-            }
-        }
-    }
-
-    /// Takes away each level that says nothing: the one that the group has without it.
-    pub(crate) fn settle_levels(self, around: Level) -> Location {
+    /// Puts the whole of it in its canonical shape. `around` is the level of the `&` group in which it
+    /// stands; `None` if that is not known, as in a zone, which may be used anywhere.
+    pub(crate) fn canonical(self, around: Option<Level>) -> Result<Location, Diagnostic> {
+        let span = self.place.0;
+        let apart = Some(Level::default());
         let kind = match self.kind {
-            Kind::Not(inner) => Kind::Not(Box::new(inner.settle_levels(Level::default()))),
+            Kind::Not(inner) => Kind::Not(Box::new(inner.canonical(apart)?)),
             Kind::Call(function, arguments) => {
-                let settle = |argument| match argument {
-                    Argument::Location(inner) => Argument::Location(inner.settle_levels(Level::default())),
-                    other => other,
+                let canonical = |argument| match argument {
+                    Argument::Location(inner) => inner.canonical(apart).map(Argument::Location),
+                    other => Ok(other),
                 };
-                Kind::Call(function, arguments.into_iter().map(settle).collect())
-            }
-            Kind::Group(group) if group.combination == Combination::All => {
-                let level = group.level.unwrap_or(around);
-                let settled =
-                    group.operands.into_iter().map(|operand| operand.settle_levels(level)).collect();
-                let same =
-                    |group: &Group<Location>| group.combination == Combination::All && group.level.is_none();
-                let mut operands = without_repeats(flatten(settled, same));
-                if let [only] = operands.as_mut_slice() {
-                    // What is left is one `|`, `^` or `;`: there is nothing for a level to order.
-                    let other =
-                        matches!(&only.kind, Kind::Group(group) if group.combination != Combination::All);
-                    if level == around || other {
-                        return operands.swap_remove(0);
-                    }
-                }
-                let level = (level != around).then_some(level);
-                Kind::Group(Group { level, operands, ..group })
+                Kind::Call(function, arguments.into_iter().map(canonical).collect::<Result<_, _>>()?)
             }
             Kind::Group(group) => {
-                let settle = |operand: Location| operand.settle_levels(Level::default());
-                let operands = group.operands.into_iter().map(settle).collect();
-                return Location::group(group.combination, operands, self.place.0);
+                let within = inside(&group, around);
+                let operands = group.operands.into_iter().map(|operand| operand.canonical(within));
+                let group = Group { operands: operands.collect::<Result<_, _>>()?, ..group };
+                let combined = combine(group, around).map_err(|fault| fault.diagnostic(span, None))?;
+                return Ok(Location { place: Place(span), ..combined });
             }
             leaf => leaf,
         };
-        Location { kind, ..self }
+        Ok(Location { kind, ..self })
     }
 
     /// Every site or zone that it names, in the order of the text.
-    pub(crate) fn names<'l>(&'l self, visit: &mut dyn FnMut(&'l str, Span)) {
+    pub fn names<'l>(&'l self, visit: &mut dyn FnMut(&'l str, Span)) {
         match &self.kind {
             Kind::Name(name) => visit(name, self.place.0),
             Kind::Members | Kind::Here => {}
@@ -257,16 +238,30 @@ impl Location {
     }
 }
 
-/// Puts the operands of operands in their place, where `same` says that the operator is associative.
-fn flatten(operands: Vec<Location>, same: impl Fn(&Group<Location>) -> bool) -> Vec<Location> {
-    let mut flat = Vec::with_capacity(operands.len());
-    for operand in operands {
-        match operand.kind {
-            Kind::Group(group) if same(&group) => flat.extend(group.operands),
-            kind => flat.push(Location { kind, ..operand }),
+impl Tree for Location {
+    const UNRESOLVED: bool = true;
+    fn into_group(self) -> Result<Group<Location>, Location> {
+        match self.kind {
+            Kind::Group(group) => Ok(group),
+            kind => Err(Location { kind, ..self }),
         }
     }
-    flat
+
+    fn from_group(group: Group<Location>) -> Location {
+        let ends = group.operands.first().zip(group.operands.last());
+        let span = ends.map(|(first, last)| first.span().to(last.span())).unwrap_or_default();
+        Location::new(Kind::Group(group), span)
+    }
+
+    fn leveled(self, level: Level) -> Result<Location, LevelFault> {
+        match self.kind {
+            Kind::Group(group) => group.leveled(level),
+            Kind::Call(Function { combines: Some(other), .. }, _) if *other != Combination::All => {
+                Err(LevelFault::NotAll(level, *other))
+            }
+            kind => Ok(Group::of_one(Location { kind, ..self }, level)),
+        }
+    }
 }
 
 /// The first of each, in order. Never more than n log n comparisons: a scope comes from anyone.

@@ -193,8 +193,7 @@ impl<'t> Lexer<'t> {
             return Diagnostic::new(Code::Syntax, "the text ends in the middle of a character");
         };
         let span = self.source.span(self.at, self.at + found.len_utf8());
-        let diagnostic =
-            Diagnostic::new(Code::Syntax, format!("unexpected character `{}`", found.escape_debug()));
+        let diagnostic = Diagnostic::new(Code::Syntax, format!("unexpected character `{}`", shown(found)));
         let (label, help) = match found {
             '#' => ("a scope has no comments", "remove everything from the `#` on"),
             '\'' => ("not a quote here", "strings have double quotes, as in JSON"),
@@ -204,18 +203,24 @@ impl<'t> Lexer<'t> {
             '~' | '-' => ("names start with a letter", "every site but one is `!Site1`"),
             '+' => ("not an operator", "both sites are `A & B`, one of them is `A | B`"),
             c if !c.is_ascii() => ("not ASCII", "names have letters, digits, `.`, `_` and `-`"),
-            _ => ("no name or operator starts so", "the operators are `&` `|` `^` `;` `!` and `@`"),
+            _ => ("not part of a name or an operator", "the operators are `&` `|` `^` `;` `!` and `@`"),
         };
         diagnostic.at(span, label).help(help)
     }
+}
+
+/// As it is, unless that would do something to a terminal.
+fn shown(character: char) -> String {
+    if character.is_ascii_graphic() { character.to_string() } else { character.escape_debug().to_string() }
 }
 
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-')
 }
 
-/// Whether `text` can be a site's or a zone's name: what [`Lexer`] reads as one.
-pub(crate) fn is_name(text: &str) -> bool {
+/// Whether the language can write `text` as one name: of a service, a site or a zone.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
     let mut lexer = Lexer::new(Source::typed(text));
     matches!(lexer.next(), Ok((Token::Name(name), _)) if name.len() == text.len())
 }

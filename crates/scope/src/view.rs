@@ -62,7 +62,7 @@ pub trait View {
     fn find(&self, name: &str) -> Option<usize>;
     /// Whether a site offers a service, by its canonical name.
     fn offers(&self, site: usize, service: &str) -> bool;
-    /// The measured or estimated round trip between two sites; nothing from a site to itself.
+    /// The measured or estimated round trip between two sites, if it is known; zero from a site to itself.
     fn rtt(&self, from: usize, to: usize) -> Option<Duration>;
     /// The value of one of a site's labels.
     fn label(&self, site: usize, label: &str) -> Option<&str>;
@@ -177,9 +177,9 @@ impl Atlas {
     fn cycle(&self, name: &str, location: &Location) -> Option<Diagnostic> {
         let mut uses = Vec::new();
         location.names(&mut |used, span| uses.push((used, span)));
+        let mut seen = BTreeSet::new();
         for (used, span) in uses {
             let mut open = vec![used];
-            let mut seen = BTreeSet::new();
             while let Some(zone) = open.pop() {
                 if zone == name {
                     let through = if used == name { "itself" } else { "one that is defined by it" };

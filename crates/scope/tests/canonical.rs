@@ -1,6 +1,6 @@
 //! Spellings that mean the same print the same; spellings that do not, do not.
 
-use scope::{Code, Dialect};
+use scope::{Code, Dialect, Services};
 
 fn canonical(text: &str) -> Result<String, Code> {
     Dialect::default().scope(text).map(|scope| scope.to_string()).map_err(|diagnostic| diagnostic.code())
@@ -14,11 +14,12 @@ fn spellings_of_one_scope_print_the_same() {
         ("image: A | B", r#"{ "image" : "A" || "B" }"#),
         ("compute: A, image: B, *: C", "*: C, image: B, compute: A"),
         ("image: A & B", "image: (A & B) @eventual"),
-        ("image: A", "image: A @eventual"),
+        ("image: west @eventual", "image: (west & west) @eventual"),
         ("image: A", "image: A ; A"),
         ("image: (A & B & C) @quorum", "image: (((A & B) @quorum) & C) @ quorum"),
-        ("image: (((A & B) @eventual) & C) @quorum", "image: ((A & B) @eventual & C) @quorum"),
-        ("image: A | B", "image: ((A | B) & (A | B @eventual)) @quorum"),
+        ("image: ((A & B) @eventual & C) @quorum", "image: (((A & B) @eventual) & C) @quorum"),
+        ("image: (A & B) @strong & (west @quorum)", "image: ((A & B) @strong) & (west @quorum)"),
+        ("image: (A | B) & C", "image: (A | B) & (\"A || B\") & C"),
         (
             "image: within(1s, A) ; within(1min, B) ; within(0s, C)",
             "image: within(1000ms, A); within(60s, B); within(0min, C)",
@@ -33,6 +34,34 @@ fn spellings_of_one_scope_print_the_same() {
         assert_eq!(canonical(written).as_deref(), Ok(printed), "{written}");
         assert_eq!(canonical(printed).as_deref(), Ok(printed));
     }
+}
+
+#[test]
+fn a_level_that_repeats_leave_nowhere_to_stand_is_refused() {
+    let texts = [
+        "image: ((A | B) & (A | B)) @quorum",
+        "image: ((A & B) @strong & (A & \"B\") @strong) @quorum",
+        "image: (any((A & B) @eventual) & any(A & B)) @quorum",
+    ];
+    for text in texts {
+        assert_eq!(canonical(text), Err(Code::Level), "{text}");
+    }
+}
+
+#[test]
+fn a_scope_whose_canonical_form_is_too_long_is_refused_as_it_could_not_travel() {
+    let sites: Vec<String> = (0..700).map(|n| format!("A{n}")).collect();
+    let text = format!("image:{}", sites.join("&"));
+    assert!(text.len() < 4096);
+    assert_eq!(canonical(&text), Err(Code::Limit));
+}
+
+#[test]
+fn a_service_bound_twice_by_an_alias_is_refused() {
+    let services = Services::open().with("image", ["glance"]);
+    let dialect = Dialect { services, ..Dialect::default() };
+    assert_eq!(dialect.scope("glance: A, image: B").unwrap_err().code(), Code::Service);
+    assert_eq!(dialect.scope("imge: B").unwrap_err().code(), Code::Service);
 }
 
 #[test]

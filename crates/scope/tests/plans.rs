@@ -23,6 +23,8 @@ fn atlas() -> Atlas {
         ("nested", "west & backup"),
         ("safe", "(A & B) @strong"),
         ("race", "A | B"),
+        ("rush", "A | B"),
+        ("calm", "(A & B) @eventual"),
         ("lost", "A & Q"),
     ];
     for (name, text) in zones {
@@ -151,14 +153,16 @@ fn levels_stay_with_their_group() {
     assert_eq!(plan("west @quorum"), "(A & B) @quorum");
     assert_eq!(plan("* @weak"), "(A & B & C & D & DC 1) @weak");
     assert_eq!(plan("((A & B) @quorum & C) @quorum"), "(A & B & C) @quorum");
-    assert_eq!(plan("(A & B) @quorum & C"), "((A & B) @quorum) & C");
-    assert_eq!(plan("((A & B) @eventual & C) @quorum"), "(((A & B) @eventual) & C) @quorum");
+    assert_eq!(plan("(A & B) @quorum & C"), "(A & B) @quorum & C");
+    assert_eq!(plan("((A & B) @eventual & C) @quorum"), "((A & B) @eventual & C) @quorum");
     assert_eq!(plan("((A & B) & C) @quorum"), "(A & B & C) @quorum");
     assert_eq!(plan("(A & B) @eventual"), "A & B");
     assert_eq!(plan("A @quorum"), "A @quorum");
     assert_eq!(plan("within(1s, A & B) @strong"), "within(1s, (A & B) @strong)");
     assert_eq!(plan("safe @strong"), "(A & B) @strong");
-    assert_eq!(plan("safe & C"), "((A & B) @strong) & C");
+    assert_eq!(plan("safe & C"), "(A & B) @strong & C");
+    assert_eq!(plan("A & (B @quorum)"), "A & (B @quorum)");
+    assert_eq!(plan("(calm & C) @quorum"), "((A & B) @eventual & C) @quorum", "a zone's level is its own");
 }
 
 #[test]
@@ -173,7 +177,10 @@ fn levels_that_make_no_sense_are_refused() {
     {
         assert_eq!(error(location).0, Code::Level, "{location}");
     }
-    for location in ["safe @quorum", "((A & B) @quorum) @strong", "(A @weak) @strong"] {
+    for location in ["(race & rush) @strong", "except((A & (C @eventual)) @quorum, A)"] {
+        assert_eq!(error(location).0, Code::Level, "a level is never dropped without a word: {location}");
+    }
+    for location in ["safe @quorum", "calm @quorum", "((A & B) @quorum) @strong", "(A @weak) @strong"] {
         assert_eq!(error(location).0, Code::Level, "{location}");
     }
 }
