@@ -1,10 +1,16 @@
 //! The `archipel` binary: the command line, and nothing that another crate could hold.
 
+mod bypass_command;
+mod check_command;
+mod demo_command;
+mod init_command;
+mod run_command;
 mod scope_command;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
+use archipel::config::Faults;
 use clap::{Parser, Subcommand};
 use scope::{Diagnostic, Style};
 
@@ -17,7 +23,18 @@ struct Cli {
 }
 
 #[derive(Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one, made once")]
 enum Command {
+    /// See it work: three sites on this machine, and the papers' scenarios.
+    Demo(demo_command::DemoCommand),
+    /// Run one site's mesh.
+    Run(run_command::RunCommand),
+    /// Check a site's configuration.
+    Check(check_command::CheckCommand),
+    /// Make an operator's authority and a site's identity.
+    Init(init_command::InitCommand),
+    /// Turn a running mesh into plain forwarding, at once, and back.
+    Bypass(bypass_command::BypassCommand),
     /// Check, rewrite and try out scopes.
     #[command(subcommand)]
     Scope(scope_command::ScopeCommand),
@@ -25,6 +42,11 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Demo(command) => command.run(),
+        Command::Run(command) => command.run(),
+        Command::Check(command) => command.run(),
+        Command::Init(command) => command.run(),
+        Command::Bypass(command) => command.run(),
         Command::Scope(command) => command.run(),
     };
     match outcome.and_then(|line| print(&line)) {
@@ -39,6 +61,10 @@ enum Failure {
     Usage(String),
     /// Likewise, with a place to point at.
     Scope(Box<Diagnostic>),
+    /// Likewise, with many.
+    Config(Box<Faults>),
+    /// A scenario of the demo failed: exit status 1.
+    Demo(String),
     /// The system said no: exit status 1.
     Io(io::Error),
 }
@@ -48,10 +74,14 @@ impl Failure {
         let stderr = io::stderr();
         let colours =
             stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let style = if colours { Style::Coloured } else { Style::Plain };
         let (text, code) = match self {
             Failure::Usage(why) => (format!("error: {why}"), 2),
-            Failure::Scope(diagnostic) => {
-                (diagnostic.render(if colours { Style::Coloured } else { Style::Plain }), 2)
+            Failure::Scope(diagnostic) => (diagnostic.render(style), 2),
+            Failure::Config(faults) => (faults.render(style), 2),
+            Failure::Demo(lines) => {
+                let _ = print(lines);
+                return ExitCode::FAILURE;
             }
             // Whoever read the output has stopped reading: there is nobody to tell.
             Failure::Io(error) if error.kind() == io::ErrorKind::BrokenPipe => return ExitCode::FAILURE,
@@ -72,4 +102,11 @@ impl From<Diagnostic> for Failure {
 fn print(line: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{line}").and_then(|()| stdout.flush()).map_err(Failure::Io)
+}
+
+/// Says something to whoever runs this, with the time; standard output is for what was asked for.
+fn say(line: &str) {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    // If nobody reads it, the work goes on all the same.
+    let _ = writeln!(io::stderr().lock(), "{}.{:03} {line}", now.as_secs(), now.subsec_millis());
 }

@@ -1,0 +1,126 @@
+//! The admin socket: HTTP over a Unix socket in the state directory, for `archipel bypass` and `status`.
+
+use std::convert::Infallible;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Collected, Full, Limited};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use mesh::Mesh;
+use serde_json::{Value, json};
+use tokio::net::{UnixListener, UnixStream};
+
+/// A question or an order is short.
+const LONGEST: usize = 64 << 10;
+
+/// Where it is.
+#[must_use]
+pub fn path(state: &Path) -> PathBuf {
+    state.join("admin.sock")
+}
+
+/// Listens, over the socket of a process that is gone, but never over one that is there.
+pub async fn listen(state: &Path) -> io::Result<UnixListener> {
+    let path = path(state);
+    if UnixStream::connect(&path).await.is_ok() {
+        return Err(io::Error::new(
+            io::ErrorKind::AddrInUse,
+            "another archipel runs with this state directory",
+        ));
+    }
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&path)?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// Answers until dropped.
+pub async fn serve(listener: UnixListener, site: String, mesh: Arc<Mesh>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let (site, mesh) = (site.clone(), Arc::clone(&mesh));
+        tokio::task::spawn_local(async move {
+            let service = service_fn(|request| {
+                let (site, mesh) = (site.clone(), Arc::clone(&mesh));
+                async move { Ok::<_, Infallible>(answer(request, &site, &mesh).await) }
+            });
+            let _ = hyper::server::conn::http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
+        });
+    }
+}
+
+async fn answer(request: Request<Incoming>, site: &str, mesh: &Mesh) -> Response<Full<Bytes>> {
+    let (head, body) = request.into_parts();
+    let (status, document) = match (&head.method, head.uri.path()) {
+        (&Method::GET, "/v1/status") => (StatusCode::OK, status(site, mesh)),
+        (&Method::PUT, "/v1/bypass") => {
+            match Limited::new(body, LONGEST).collect().await.map(Collected::to_bytes) {
+                Ok(body) => match serde_json::from_slice::<Value>(&body)
+                    .ok()
+                    .and_then(|body| body.get("on")?.as_bool())
+                {
+                    Some(on) => {
+                        mesh.set_bypass(on);
+                        (StatusCode::OK, status(site, mesh))
+                    }
+                    None => (
+                        StatusCode::BAD_REQUEST,
+                        json!({ "title": "send {\"on\": true} or {\"on\": false}" }),
+                    ),
+                },
+                Err(error) => (StatusCode::BAD_REQUEST, json!({ "title": error.to_string() })),
+            }
+        }
+        _ => (StatusCode::NOT_FOUND, json!({ "title": "there is /v1/status and /v1/bypass" })),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(document.to_string())));
+    *response.status_mut() = status;
+    response
+}
+
+fn status(site: &str, mesh: &Mesh) -> Value {
+    let (attributed, unattributed) = mesh.observed();
+    json!({
+        "site": site,
+        "bypass": mesh.bypass(),
+        "in_flight": mesh.in_flight(),
+        "observed": { "attributed": attributed, "unattributed": unattributed },
+    })
+}
+
+/// Asks the process that runs with this state directory.
+pub async fn ask(state: &Path, method: Method, path: &str, body: Option<Value>) -> Result<Value, String> {
+    let socket = self::path(state);
+    let stream = UnixStream::connect(&socket).await.map_err(|error| {
+        format!(
+            "no archipel answers at `{}`: {error}\nhelp: is it running, with this state directory?",
+            socket.display()
+        )
+    })?;
+    let failed = |error: &dyn std::fmt::Display| format!("the running archipel did not answer: {error}");
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| failed(&error))?;
+    tokio::task::spawn_local(async move {
+        let _ = connection.await;
+    });
+    let body = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+    let request = Request::builder().method(method).uri(path).header("host", "admin").body(Full::new(body));
+    let response = sender
+        .send_request(request.map_err(|error| failed(&error))?)
+        .await
+        .map_err(|error| failed(&error))?;
+    let status = response.status();
+    let body = response.into_body().collect().await.map_err(|error| failed(&error))?.to_bytes();
+    let answer: Value = serde_json::from_slice(&body).map_err(|error| failed(&error))?;
+    if status.is_success() { Ok(answer) } else { Err(failed(&answer)) }
+}

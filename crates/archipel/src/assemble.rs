@@ -1,0 +1,162 @@
+//! A configuration turned into what the data plane takes: files are read here, and nowhere later.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use link::Identity;
+use mesh::upstream::{self, Target};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::config::{Audit, Config, Mode, Service, Tls};
+
+/// What the data plane takes, from a configuration. The error says which file is at fault.
+pub fn settings(config: &Config) -> Result<mesh::Settings, String> {
+    let services = config.services.iter().map(|(name, service)| {
+        let built = self::service(service).map_err(|why| format!("service `{name}`: {why}"))?;
+        Ok((name.clone(), built))
+    });
+    Ok(mesh::Settings {
+        site: config.site.clone(),
+        dialect: config.dialect(),
+        atlas: config.atlas(),
+        profile: config.profile.clone(),
+        observe: config.mode == Mode::Observe,
+        services: services.collect::<Result<_, String>>()?,
+        link: link(config)?,
+        limits: limits(config),
+        timeouts: timeouts(config),
+    })
+}
+
+fn link(config: &Config) -> Result<Option<mesh::Link>, String> {
+    let Some(link) = &config.link else { return Ok(None) };
+    let identity = Identity::load(&link.identity).map_err(|error| error.to_string())?;
+    if identity.site() != config.site.name() {
+        return Err(format!(
+            "the identity in `{}` is that of `{}`, not of `{}`: `archipel init` makes one",
+            link.identity.display(),
+            identity.site(),
+            config.site
+        ));
+    }
+    let peers = config.peers.iter().map(|(site, peer)| (site.clone(), peer.address.to_string()));
+    Ok(Some(mesh::Link { listen: link.listen, identity: Arc::new(identity), peers: peers.collect() }))
+}
+
+fn service(service: &Service) -> Result<mesh::Service, String> {
+    let needs_tls = service.upstreams.iter().any(|upstream| upstream.tls);
+    let client_tls = if needs_tls {
+        Some(upstream::client_tls(service.upstream_ca.as_deref()).map_err(|error| error.to_string())?)
+    } else {
+        None
+    };
+    let targets = service.upstreams.iter().map(|upstream| Target {
+        host: upstream.endpoint.host.clone(),
+        port: upstream.endpoint.port,
+        tls: client_tls.clone().filter(|_| upstream.tls),
+    });
+    let health = service.health.as_ref().map(|health| {
+        let path = health.path.parse().map_err(|_| format!("`{}` is not a path", health.path))?;
+        Ok::<_, String>(upstream::health::Check { path, interval: health.interval, timeout: health.timeout })
+    });
+    Ok(mesh::Service {
+        public: service.public.clone(),
+        internal: service.internal.clone(),
+        upstreams: targets.collect(),
+        tls: service.tls.as_ref().map(server_tls).transpose()?,
+        scope: service.scope.clone().map(Arc::new),
+        health: health.transpose()?,
+    })
+}
+
+fn server_tls(tls: &Tls) -> Result<Arc<rustls::ServerConfig>, String> {
+    let shown = |path: &Path, why: &dyn std::fmt::Display| format!("`{}`: {why}", path.display());
+    let certificates = CertificateDer::pem_file_iter(&tls.certificate)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| shown(&tls.certificate, &error))?;
+    let key = PrivateKeyDer::from_pem_file(&tls.key).map_err(|error| shown(&tls.key, &error))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_no_client_auth()
+        .with_single_cert(certificates, key)
+        .map_err(|error| shown(&tls.certificate, &error))?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn limits(config: &Config) -> mesh::Limits {
+    let limits = &config.limits;
+    mesh::Limits {
+        header_bytes: limits.header_bytes,
+        headers: limits.headers,
+        connections: limits.connections,
+        requests: limits.requests,
+        requests_per_peer: limits.requests_per_peer,
+        records_per_sender: limits.records_per_sender,
+        record_lifetime: limits.record_lifetime,
+        replay_bytes: limits.replay_bytes,
+    }
+}
+
+fn timeouts(config: &Config) -> mesh::Timeouts {
+    let timeouts = &config.timeouts;
+    mesh::Timeouts {
+        header: timeouts.header,
+        idle: timeouts.idle,
+        connect: timeouts.connect,
+        response: timeouts.response,
+        peer_response: timeouts.peer_response,
+        body_idle: timeouts.body_idle,
+        hedge: timeouts.hedge,
+    }
+}
+
+/// Where the audit log goes.
+pub fn audit(config: &Config) -> Result<mesh::Audit, String> {
+    let opened: Result<Box<dyn Write + Send>, String> = match &config.audit {
+        None => return Ok(mesh::Audit::none()),
+        Some(Audit::Stdout) => Ok(Box::new(io::stdout())),
+        Some(Audit::File(path)) => fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .map(|file| Box::new(file) as Box<dyn Write + Send>)
+            .map_err(|error| format!("cannot write the audit log `{}`: {error}", path.display())),
+    };
+    mesh::Audit::to(opened?).map_err(|error| error.to_string())
+}
+
+/// The site's own secret, for the keys of scoped requests: made once, and kept, so that a key from before
+/// a restart is still known for one of ours.
+pub fn secret(state: &Path) -> Result<[u8; 16], String> {
+    let path = state.join("key-secret");
+    let shown = |error: io::Error| format!("cannot use `{}`: {error}", path.display());
+    fs::create_dir_all(state).map_err(shown)?;
+    match fs::read(&path) {
+        Ok(bytes) => bytes.try_into().map_err(|_| {
+            format!("`{}` is damaged: remove it, and calls of requests in flight are lost", path.display())
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let mut secret = [0; 16];
+            getrandom::fill(&mut secret).map_err(|error| error.to_string())?;
+            write_secret(&path, &secret).map_err(shown)?;
+            Ok(secret)
+        }
+        Err(error) => Err(shown(error)),
+    }
+}
+
+/// Whole or not at all, and for this user only.
+fn write_secret(path: &Path, secret: &[u8]) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let draft = path.with_extension("new");
+    let mut file = fs::OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&draft)?;
+    file.write_all(secret)?;
+    file.sync_all()?;
+    fs::rename(draft, path)
+}

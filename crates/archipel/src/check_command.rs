@@ -1,0 +1,46 @@
+//! `archipel check`: whether a configuration can be used, without using it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use archipel::config::{Config, Error};
+use clap::Args;
+
+use crate::Failure;
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  archipel check
+  archipel check /etc/archipel/archipel.toml
+
+Prints what the file says, in short. Everything that is wrong with it is explained on standard error,
+with exit status 2. No port is bound and nothing is written.")]
+pub(crate) struct CheckCommand {
+    /// The configuration.
+    #[arg(value_name = "FILE", default_value = "archipel.toml")]
+    file: PathBuf,
+}
+
+impl CheckCommand {
+    /// The lines to print.
+    pub(crate) fn run(self) -> Result<String, Failure> {
+        load(&self.file).map(|config| format!("ok\n{config}"))
+    }
+}
+
+/// Reads a configuration, or says all that is wrong with it.
+pub(crate) fn load(file: &Path) -> Result<Config, Failure> {
+    Config::load(file).map_err(|error| match error {
+        Error::Invalid(faults) => Failure::Config(Box::new(faults)),
+        Error::Unreadable { path, source } => {
+            let hint = match source.kind() {
+                io::ErrorKind::NotFound => {
+                    "\nhelp: give the path of a configuration; `docs/archipel.example.toml` is one to start from"
+                }
+                _ => "",
+            };
+            Failure::Usage(format!("`{}` cannot be read: {source}{hint}", path.display()))
+        }
+    })
+}

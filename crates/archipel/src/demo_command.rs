@@ -1,0 +1,109 @@
+//! `archipel demo`: see it work.
+
+use std::io::{self, BufRead, Write};
+
+use archipel::demo::{Client, SCENARIOS, SITES, World};
+use clap::Args;
+use sample::wan::Cut;
+
+use crate::Failure;
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  archipel demo           plays the scenarios, then stays up for you to play with
+  archipel demo --once    plays them, prints `ok NAME` or `FAILED NAME` for each, and exits
+
+Three sites run on this machine, each with its own Archipel and its own sample application; between them
+is an emulated network. Nothing is reachable from outside, and nothing stays behind.")]
+pub(crate) struct DemoCommand {
+    /// Exit after the scenarios, with one line for each.
+    #[arg(long)]
+    once: bool,
+}
+
+impl DemoCommand {
+    pub(crate) fn run(self) -> Result<String, Failure> {
+        let broken = |why: String| Failure::Io(io::Error::other(why));
+        let world = World::start().map_err(broken)?;
+        let client = Client::new().map_err(Failure::Io)?;
+        let mut failed = 0;
+        let mut lines = Vec::new();
+        for scenario in &SCENARIOS {
+            self.narrate(&format!("\n== {}: {}", scenario.name, scenario.about));
+            let outcome = scenario.play(&world, &client, &mut |line| self.narrate(line));
+            let line = match outcome {
+                Ok(()) => format!("ok {}", scenario.name),
+                Err(why) => {
+                    failed += 1;
+                    format!("FAILED {}: {why}", scenario.name)
+                }
+            };
+            self.narrate(&line);
+            lines.push(line);
+        }
+        if !self.once {
+            self.stay(&world).map_err(broken)?;
+            lines.clear();
+        }
+        match failed {
+            0 => Ok(lines.join("\n")),
+            _ => Err(Failure::Demo(lines.join("\n"))),
+        }
+    }
+
+    fn narrate(&self, line: &str) {
+        if !self.once {
+            let _ = writeln!(io::stdout().lock(), "{line}");
+        }
+    }
+
+    /// Stays up until told to stop, and does what is typed.
+    fn stay(&self, world: &World) -> Result<(), String> {
+        self.narrate("\n== your turn");
+        for (index, site) in SITES.iter().enumerate() {
+            let (image, compute) = (world.address(index, "image")?, world.address(index, "compute")?);
+            self.narrate(&format!("{site}: image http://{image}  compute http://{compute}"));
+            self.narrate(&format!("       its files: {}", world.home(site).display()));
+        }
+        self.narrate("In another terminal, ask any of them, with a scope:");
+        self.narrate(&format!(
+            "  curl -i -H 'X-Scope: image: Site2' http://{}/images",
+            world.address(0, "image")?
+        ));
+        self.narrate("Here: `cut Site1`, `heal Site1`, `rtt Site1 Site2 100ms`, `quit`.");
+        for line in io::stdin().lock().lines() {
+            let Ok(line) = line else { break };
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match self.obey(world, &words) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(why) => self.narrate(&why),
+            }
+        }
+        Ok(())
+    }
+
+    fn obey(&self, world: &World, words: &[&str]) -> Result<bool, String> {
+        let site = |name: &str| {
+            SITES
+                .iter()
+                .position(|site| *site == name)
+                .ok_or_else(|| format!("the sites are {}", SITES.join(", ")))
+        };
+        match words {
+            [] => {}
+            ["quit" | "exit"] => return Ok(false),
+            ["cut", name] => world.cut(site(name)?, Some(Cut::Reset))?,
+            ["heal", name] => world.cut(site(name)?, None)?,
+            ["rtt", one, other, rtt] => {
+                world.set_rtt(site(one)?, site(other)?, scope::parse_duration(rtt)?);
+            }
+            _ => return Err("try `cut Site1`, `heal Site1`, `rtt Site1 Site2 100ms` or `quit`".to_owned()),
+        }
+        if !words.is_empty() {
+            self.narrate("done");
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,6 @@
+//! What the `archipel` binary is made of, besides its command line.
+
+pub mod admin;
+pub mod assemble;
+pub mod config;
+pub mod demo;

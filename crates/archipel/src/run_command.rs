@@ -1,0 +1,95 @@
+//! `archipel run`: one site's mesh, until it is told to stop.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use archipel::config::Config;
+use archipel::{admin, assemble};
+use clap::Args;
+use mesh::Mesh;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::LocalSet;
+
+use crate::{Failure, check_command, say};
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  archipel run
+  archipel run /etc/archipel/archipel.toml
+
+SIGHUP reads the file again, without dropping a request; a file with faults is refused, and the old one
+stays. SIGTERM and SIGINT stop to accept and answer what is in flight.")]
+pub(crate) struct RunCommand {
+    /// The configuration.
+    #[arg(value_name = "FILE", default_value = "archipel.toml")]
+    file: PathBuf,
+}
+
+impl RunCommand {
+    pub(crate) fn run(self) -> Result<String, Failure> {
+        let config = check_command::load(&self.file)?;
+        let settings = assemble::settings(&config).map_err(Failure::Usage)?;
+        let audit = assemble::audit(&config).map_err(Failure::Usage)?;
+        let secret = assemble::secret(&config.state).map_err(Failure::Usage)?;
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Io)?;
+        LocalSet::new().block_on(&runtime, async {
+            // Bound first: it also keeps a second process away from the state directory.
+            let socket = admin::listen(&config.state).await.map_err(Failure::Io)?;
+            let mesh = Mesh::start(settings, config.threads, audit, secret);
+            let mesh = Arc::new(mesh.map_err(|error| Failure::Usage(error.to_string()))?);
+            announce(&config, &mesh);
+            let serving =
+                tokio::task::spawn_local(admin::serve(socket, config.site.to_string(), Arc::clone(&mesh)));
+            self.follow_signals(&mesh).await?;
+            serving.abort();
+            // The last task that knew the mesh is gone with this.
+            let _ = serving.await;
+            let _ = std::fs::remove_file(admin::path(&config.state));
+            say("stopping: no new connections; answering what is in flight");
+            if let Ok(mesh) = Arc::try_unwrap(mesh) {
+                mesh.drain(config.timeouts.drain);
+            }
+            Ok("stopped".to_owned())
+        })
+    }
+
+    async fn follow_signals(&self, mesh: &Mesh) -> Result<(), Failure> {
+        let on = |kind| signal(kind).map_err(Failure::Io);
+        let (mut hangup, mut terminate, mut interrupt) =
+            (on(SignalKind::hangup())?, on(SignalKind::terminate())?, on(SignalKind::interrupt())?);
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => return Ok(()),
+                _ = interrupt.recv() => return Ok(()),
+                _ = hangup.recv() => self.reload(mesh),
+            }
+        }
+    }
+
+    fn reload(&self, mesh: &Mesh) {
+        let outcome = Config::load(&self.file)
+            .map_err(|error| error.to_string())
+            .and_then(|config| assemble::settings(&config))
+            .and_then(|settings| mesh.reload(settings).map_err(|error| error.to_string()));
+        match outcome {
+            Ok(()) => say("reloaded"),
+            Err(why) => say(&format!("not reloaded, the old configuration stays:\n{why}")),
+        }
+    }
+}
+
+fn announce(config: &Config, mesh: &Mesh) {
+    for name in config.services.keys() {
+        for (kind, internal) in [("public", false), ("internal", true)] {
+            for address in mesh.addresses(name, internal) {
+                say(&format!("{name} listens at {address} ({kind})"));
+            }
+        }
+    }
+    if let Some(address) = mesh.link_address() {
+        say(&format!("the link listens at {address}"));
+    }
+    say(&format!("site {} is ready", config.site));
+}

@@ -1,0 +1,263 @@
+//! Bodies on their way through: streamed, never collected, with a limit on each wait.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use link::Received;
+use tokio::time::{Sleep, sleep};
+
+use crate::BoxError;
+use crate::upstream::PooledBody;
+
+/// The body of an answer, and what is given back once it has ended.
+pub(crate) struct AnswerBody {
+    source: Source,
+    /// How long the sender may pause; nothing for bodies of our own.
+    pause: Option<Duration>,
+    /// Made when a pause begins: a body that flows needs no timer.
+    waiting: Option<Pin<Box<Sleep>>>,
+    /// Kept until the end: a place among the requests in flight.
+    held: Option<Rc<dyn std::any::Any>>,
+}
+
+enum Source {
+    Full(Option<Bytes>),
+    Local(PooledBody<LegBody>),
+    Peer(Received),
+}
+
+impl AnswerBody {
+    pub(crate) fn full(bytes: Bytes) -> AnswerBody {
+        AnswerBody {
+            source: Source::Full(Some(bytes).filter(|bytes| !bytes.is_empty())),
+            pause: None,
+            waiting: None,
+            held: None,
+        }
+    }
+
+    pub(crate) fn local(body: PooledBody<LegBody>, pause: Duration) -> AnswerBody {
+        AnswerBody { source: Source::Local(body), pause: Some(pause), waiting: None, held: None }
+    }
+
+    pub(crate) fn peer(body: Received, pause: Duration) -> AnswerBody {
+        AnswerBody { source: Source::Peer(body), pause: Some(pause), waiting: None, held: None }
+    }
+
+    /// Keeps something until the body has ended.
+    pub(crate) fn hold(&mut self, held: Rc<dyn std::any::Any>) {
+        if !self.is_end_stream() {
+            self.held = Some(held);
+        }
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = &mut *self;
+        let polled = match &mut this.source {
+            Source::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Source::Local(body) => Pin::new(body).poll_frame(context).map_err(BoxError::from),
+            Source::Peer(body) => Pin::new(body).poll_frame(context).map_err(BoxError::from),
+        };
+        match polled {
+            Poll::Pending => {
+                let Some(pause) = this.pause else { return Poll::Pending };
+                let waiting = this.waiting.get_or_insert_with(|| Box::pin(sleep(pause)));
+                ready!(waiting.as_mut().poll(context));
+                this.held = None;
+                Poll::Ready(Some(Err("the answer stopped coming".into())))
+            }
+            Poll::Ready(frame) => {
+                this.waiting = None;
+                if frame.as_ref().is_none_or(Result::is_err) {
+                    this.held = None;
+                }
+                Poll::Ready(frame)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            Source::Full(bytes) => bytes.is_none(),
+            Source::Local(body) => body.is_end_stream(),
+            Source::Peer(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Source::Local(body) => body.size_hint(),
+            Source::Peer(body) => body.size_hint(),
+        }
+    }
+}
+
+/// The body of a request on its way to one site.
+pub(crate) enum LegBody {
+    Empty,
+    Full(Bytes),
+    /// Straight from the client.
+    Live(Live),
+    /// From the client, kept as far as it may have to be sent again.
+    Taped(TapeReader),
+}
+
+impl Body for LegBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match &mut *self {
+            LegBody::Empty => Poll::Ready(None),
+            LegBody::Full(bytes) => {
+                let bytes = std::mem::take(bytes);
+                Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
+            }
+            LegBody::Live(live) => live.poll(context),
+            LegBody::Taped(reader) => reader.poll(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            LegBody::Empty => true,
+            LegBody::Full(bytes) => bytes.is_empty(),
+            LegBody::Live(live) => live.body.is_end_stream(),
+            LegBody::Taped(reader) => reader.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            LegBody::Empty => SizeHint::with_exact(0),
+            LegBody::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            LegBody::Live(live) => live.body.size_hint(),
+            LegBody::Taped(reader) => reader.tape.borrow().hint,
+        }
+    }
+}
+
+/// What the client sends, with a limit on its pauses.
+pub(crate) struct Live {
+    body: Incoming,
+    pause: Duration,
+    waiting: Option<Pin<Box<Sleep>>>,
+}
+
+impl Live {
+    pub(crate) fn new(body: Incoming, pause: Duration) -> Live {
+        Live { body, pause, waiting: None }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        if frame.is_ready() {
+            self.waiting = None;
+            return frame.map_err(BoxError::from);
+        }
+        let pause = self.pause;
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(pause)));
+        ready!(waiting.as_mut().poll(context));
+        Poll::Ready(Some(Err("the request stopped coming".into())))
+    }
+}
+
+/// The body of a write that may have to go to a second site, if the first provably did not execute it.
+/// What was read is kept, up to a limit; past it there is no second try.
+pub(crate) struct Tape {
+    live: Live,
+    kept: Vec<Bytes>,
+    kept_bytes: usize,
+    limit_bytes: usize,
+    /// More was read than may be kept: only who reads now can go on.
+    overflown: bool,
+    ended: bool,
+    hint: SizeHint,
+}
+
+impl Tape {
+    pub(crate) fn new(live: Live, limit_bytes: usize) -> Rc<RefCell<Tape>> {
+        let hint = live.body.size_hint();
+        Rc::new(RefCell::new(Tape {
+            live,
+            kept: Vec::new(),
+            kept_bytes: 0,
+            limit_bytes,
+            overflown: false,
+            ended: false,
+            hint,
+        }))
+    }
+
+    /// A body from the start, unless the start is gone.
+    pub(crate) fn read(tape: &Rc<RefCell<Tape>>) -> Option<LegBody> {
+        let from_start = !tape.borrow().overflown;
+        from_start.then(|| LegBody::Taped(TapeReader { tape: Rc::clone(tape), at: 0 }))
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let frame = ready!(self.live.poll(context));
+        match &frame {
+            None => self.ended = true,
+            Some(Ok(frame)) => match frame.data_ref() {
+                Some(data) if !self.overflown && self.kept_bytes + data.len() <= self.limit_bytes => {
+                    self.kept_bytes += data.len();
+                    self.kept.push(data.clone());
+                }
+                // Trailers cannot be kept as data; and a body too long is not kept at all.
+                _ => {
+                    self.overflown = true;
+                    self.kept = Vec::new();
+                }
+            },
+            Some(Err(_)) => self.overflown = true,
+        }
+        Poll::Ready(frame)
+    }
+}
+
+pub(crate) struct TapeReader {
+    tape: Rc<RefCell<Tape>>,
+    /// How many of the kept pieces were handed on.
+    at: usize,
+}
+
+impl TapeReader {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let mut tape = self.tape.borrow_mut();
+        if let Some(piece) = tape.kept.get(self.at) {
+            self.at += 1;
+            return Poll::Ready(Some(Ok(Frame::data(piece.clone()))));
+        }
+        let frame = ready!(tape.poll(context));
+        self.at = tape.kept.len();
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let tape = self.tape.borrow();
+        self.at >= tape.kept.len() && (tape.ended || tape.live.body.is_end_stream())
+    }
+}

@@ -1,0 +1,61 @@
+//! The headers that are involved, their names read once.
+
+use http::header::{HeaderMap, HeaderName, InvalidHeaderName};
+use profile::{Form, Propagation};
+
+pub(super) const X_SCOPE: HeaderName = HeaderName::from_static("x-scope");
+pub(super) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+pub(super) const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+pub(super) const BAGGAGE: HeaderName = HeaderName::from_static("baggage");
+
+/// The member of `tracestate` and `baggage` that is a key.
+pub(super) const KEY_MEMBER: &str = "archipel";
+/// The member of `baggage` that is a scope.
+pub(super) const SCOPE_MEMBER: &str = "scope";
+
+/// Headers of this prefix are spoken between sites only.
+const PEERS_ONLY: &str = "archipel-";
+
+/// An application's propagation, ready for use.
+#[derive(Debug)]
+pub(super) struct Names {
+    pub(super) tracestate: bool,
+    pub(super) baggage: bool,
+    pub(super) headers: Vec<(HeaderName, Form)>,
+    pub(super) sender: Vec<HeaderName>,
+}
+
+impl Names {
+    pub(super) fn new(propagation: &Propagation) -> Result<Names, InvalidHeaderName> {
+        let header = |header: &profile::Header| Ok((header.name.parse()?, header.form));
+        Ok(Names {
+            tracestate: propagation.tracestate,
+            baggage: propagation.baggage,
+            headers: propagation.headers.iter().map(header).collect::<Result<_, InvalidHeaderName>>()?,
+            sender: propagation.sender.iter().map(|name| name.parse()).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// Takes out what only peers may say: nobody who reaches a listener is one.
+pub(super) fn drop_peers_only(headers: &mut HeaderMap) {
+    remove_if(headers, |name| name.as_str().starts_with(PEERS_ONLY));
+}
+
+/// The names under which a service may see this header: its own, and those with `_` for `-`, which CGI and
+/// WSGI cannot tell from it.
+pub(super) fn spellings(headers: &HeaderMap, name: &HeaderName) -> Vec<HeaderName> {
+    let same = |other: &&HeaderName| {
+        let (other, name) = (other.as_str().bytes(), name.as_str().bytes());
+        let dash = |byte| if byte == b'_' { b'-' } else { byte };
+        other.map(dash).eq(name.map(dash))
+    };
+    headers.keys().filter(same).cloned().collect()
+}
+
+fn remove_if(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
+    let names: Vec<HeaderName> = headers.keys().filter(|name| unwanted(name)).cloned().collect();
+    for name in names {
+        headers.remove(name);
+    }
+}

@@ -1,0 +1,38 @@
+//! Who a request is counted for.
+
+use std::net::IpAddr;
+
+use http::HeaderMap;
+
+use super::Carry;
+
+/// A sender, as a hash that cannot be turned back into a token or an address, or be aimed at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sender(pub(super) u128);
+
+impl Carry {
+    /// Who sent a request: what the headers say that the profile names, else the client's address.
+    ///
+    /// Nothing is proved: whoever makes up a token per request is a new sender each time, until the records
+    /// of all are full. So a request that the application answers with 401 is to be forgotten.
+    #[must_use]
+    pub fn sender(&self, headers: &HeaderMap, client: IpAddr) -> Sender {
+        let mut parts: Vec<&[u8]> = Vec::new();
+        for name in &self.names.sender {
+            for value in headers.get_all(name) {
+                parts.extend([name.as_str().as_bytes(), value.as_bytes()]);
+            }
+        }
+        if !parts.is_empty() {
+            return Sender(self.secret.hash(&parts));
+        }
+        match client.to_canonical() {
+            IpAddr::V4(client) => Sender(self.secret.hash(&[&client.octets()])),
+            // One host has a whole /64 to choose addresses from.
+            IpAddr::V6(client) => {
+                let network = client.to_bits() >> 64;
+                Sender(self.secret.hash(&[&network.to_be_bytes()]))
+            }
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! What one core holds: its view of the current settings, its pools, and its cache of scopes.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use link::{ClientTls, Pool};
+use plan::Knowledge;
+use scope::{Diagnostic, Known, Plan, Scope, Site, View, Zone};
+
+use crate::audit::Audit;
+use crate::body::LegBody;
+use crate::carry::Carry;
+use crate::observe::Observer;
+use crate::settings::Settings;
+use crate::upstream::{self, Health, Upstreams};
+
+/// How many scopes a core remembers. Past it the cache starts anew: a flood of scopes costs memory once.
+const SCOPES_REMEMBERED: usize = 1024;
+
+/// What all cores share.
+pub(crate) struct Shared {
+    pub(crate) carry: Carry,
+    pub(crate) audit: Audit,
+    pub(crate) observer: Observer,
+    /// Forward everything, as if there were no scopes.
+    pub(crate) bypass: AtomicBool,
+    pub(crate) in_flight: AtomicUsize,
+    pub(crate) started: std::time::Instant,
+}
+
+impl Shared {
+    /// Takes a place among the requests in flight.
+    pub(crate) fn admit(self: &Arc<Shared>, most: usize) -> Option<Ticket> {
+        let before = self.in_flight.fetch_add(1, Ordering::Relaxed);
+        let ticket = Ticket(Arc::clone(self));
+        (before < most).then_some(ticket)
+    }
+}
+
+/// A place among the requests in flight, given back when dropped.
+pub(crate) struct Ticket(Arc<Shared>);
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A place among the requests of one peer, given back when dropped.
+pub(crate) struct PeerTicket(Rc<Cell<usize>>);
+
+impl Drop for PeerTicket {
+    fn drop(&mut self) {
+        self.0.set(self.0.get().saturating_sub(1));
+    }
+}
+
+/// Settings as all cores got them.
+pub(crate) struct Snapshot {
+    pub(crate) settings: Settings,
+    pub(crate) health: BTreeMap<String, Arc<Health>>,
+    pub(crate) client_tls: Option<ClientTls>,
+}
+
+/// One core.
+pub(crate) struct Core {
+    pub(crate) shared: Arc<Shared>,
+    /// Requests of each peer in flight at this core.
+    peers: RefCell<BTreeMap<Rc<str>, Rc<Cell<usize>>>>,
+    state: RefCell<Rc<State>>,
+}
+
+impl Core {
+    pub(crate) fn new(shared: Arc<Shared>, snapshot: Arc<Snapshot>) -> Core {
+        let state = RefCell::new(Rc::new(State::new(snapshot, None)));
+        Core { shared, peers: RefCell::default(), state }
+    }
+
+    /// The settings of now. A request keeps the ones it began with.
+    pub(crate) fn state(&self) -> Rc<State> {
+        Rc::clone(&self.state.borrow())
+    }
+
+    /// The time by which records are counted.
+    pub(crate) fn now(&self) -> Duration {
+        self.shared.started.elapsed()
+    }
+
+    /// Takes a place among the requests of one peer: a busy one takes nothing from the others.
+    pub(crate) fn admit_peer(&self, site: &Rc<str>, most: usize) -> Option<PeerTicket> {
+        let mut peers = self.peers.borrow_mut();
+        let count = peers.entry(Rc::clone(site)).or_default();
+        (count.get() < most).then(|| {
+            count.set(count.get() + 1);
+            PeerTicket(Rc::clone(count))
+        })
+    }
+
+    pub(crate) fn apply(&self, snapshot: Arc<Snapshot>) {
+        let next = State::new(snapshot, Some(&self.state()));
+        self.state.replace(Rc::new(next));
+    }
+}
+
+/// What one core makes of one snapshot.
+pub(crate) struct State {
+    snapshot: Arc<Snapshot>,
+    services: BTreeMap<String, Rc<ServiceState>>,
+    pub(crate) pool: Option<Pool>,
+    scopes: RefCell<HashMap<Box<str>, Rc<Parsed>>>,
+    here: usize,
+}
+
+pub(crate) struct ServiceState {
+    pub(crate) name: String,
+    pub(crate) upstreams: Upstreams<LegBody>,
+}
+
+/// A scope that was read, and the plans that were made of it.
+pub(crate) struct Parsed {
+    pub(crate) scope: Scope,
+    /// Its canonical text, which is what travels.
+    pub(crate) text: Arc<str>,
+    plans: RefCell<Vec<PlannedFor>>,
+    /// Every service that it names has a plan, for a request that enters here.
+    makes_sense: Cell<bool>,
+}
+
+struct PlannedFor {
+    service: String,
+    entered: usize,
+    plan: Option<Rc<Plan>>,
+}
+
+impl State {
+    fn new(snapshot: Arc<Snapshot>, before: Option<&State>) -> State {
+        let settings = &snapshot.settings;
+        let upstream = upstream::Settings {
+            connect_timeout: settings.timeouts.connect,
+            ..upstream::Settings::default()
+        };
+        let services = settings.services.iter().map(|(name, service)| {
+            let health = snapshot.health.get(name).cloned();
+            let health = health.unwrap_or_else(|| Arc::new(Health::new(service.upstreams.len())));
+            let upstreams = Upstreams::new(service.upstreams.clone(), upstream.clone(), health);
+            (name.clone(), Rc::new(ServiceState { name: name.clone(), upstreams }))
+        });
+        let services = services.collect();
+        let here = settings.atlas.find(settings.site.name()).unwrap_or_default();
+        let pool = State::pool(&snapshot, before);
+        State { services, pool, scopes: RefCell::default(), here, snapshot }
+    }
+
+    /// Connections to peers live on through a reload, unless this site became another.
+    fn pool(snapshot: &Snapshot, before: Option<&State>) -> Option<Pool> {
+        let settings = &snapshot.settings;
+        let link = settings.link.as_ref()?;
+        let kept = before.filter(|state| {
+            state.settings().link.as_ref().is_some_and(|old| Arc::ptr_eq(&old.identity, &link.identity))
+        });
+        let pool = match kept.and_then(|state| state.pool.clone()) {
+            Some(pool) => pool,
+            None => Pool::new(
+                snapshot.client_tls.clone()?,
+                link::Settings {
+                    connect_timeout: settings.timeouts.connect,
+                    in_flight: settings.limits.requests_per_peer,
+                    ..link::Settings::default()
+                },
+            ),
+        };
+        pool.set_peers(link.peers.iter().map(|(site, address)| (site.name().to_owned(), address.clone())));
+        Some(pool)
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.snapshot.settings
+    }
+
+    pub(crate) fn service(&self, name: &str) -> Option<Rc<ServiceState>> {
+        self.services.get(name).cloned()
+    }
+
+    /// Reads a scope, or remembers it.
+    pub(crate) fn scope(&self, text: &str) -> Result<Rc<Parsed>, Diagnostic> {
+        if let Some(parsed) = self.scopes.borrow().get(text) {
+            return Ok(Rc::clone(parsed));
+        }
+        let scope = self.settings().dialect.scope(text)?;
+        let canonical = scope.to_string().into();
+        let parsed = Rc::new(Parsed {
+            scope,
+            text: canonical,
+            plans: RefCell::default(),
+            makes_sense: Cell::new(false),
+        });
+        let mut scopes = self.scopes.borrow_mut();
+        if scopes.len() >= SCOPES_REMEMBERED {
+            scopes.clear();
+        }
+        scopes.insert(text.into(), Rc::clone(&parsed));
+        Ok(parsed)
+    }
+
+    /// Whether every service that a scope names has a plan. A mistake is refused where the client is,
+    /// before the first service has done anything.
+    pub(crate) fn check(&self, parsed: &Parsed) -> Result<(), Diagnostic> {
+        if !parsed.makes_sense.get() {
+            for service in parsed.scope.services() {
+                self.plan(parsed, service, &self.settings().site)?;
+            }
+            parsed.makes_sense.set(true);
+        }
+        Ok(())
+    }
+
+    /// Where a service runs, for a request that entered at `entered`; nothing if the scope does not say.
+    pub(crate) fn plan(
+        &self,
+        parsed: &Parsed,
+        service: &str,
+        entered: &Site,
+    ) -> Result<Option<Rc<Plan>>, Diagnostic> {
+        let settings = self.settings();
+        let entered = settings.atlas.find(entered.name()).unwrap_or(self.here);
+        let known = |planned: &&PlannedFor| planned.entered == entered && planned.service == service;
+        if let Some(planned) = parsed.plans.borrow().iter().find(known) {
+            return Ok(planned.plan.clone());
+        }
+        let view = Entered { atlas: &settings.atlas, here: entered };
+        let plan = settings.dialect.plan(&parsed.scope, service, &view)?.map(Rc::new);
+        parsed.plans.borrow_mut().push(PlannedFor {
+            service: service.to_owned(),
+            entered,
+            plan: plan.clone(),
+        });
+        Ok(plan)
+    }
+}
+
+/// The sites as seen by a request that entered somewhere else.
+struct Entered<'s> {
+    atlas: &'s scope::Atlas,
+    here: usize,
+}
+
+impl View for Entered<'_> {
+    fn here(&self) -> usize {
+        self.here
+    }
+
+    fn members(&self) -> &[Site] {
+        self.atlas.members()
+    }
+
+    fn find(&self, name: &str) -> Option<usize> {
+        self.atlas.find(name)
+    }
+
+    fn offers(&self, site: usize, service: &str) -> bool {
+        self.atlas.offers(site, service)
+    }
+
+    fn rtt(&self, from: usize, to: usize) -> Option<Duration> {
+        self.atlas.rtt(from, to)
+    }
+
+    fn label(&self, site: usize, label: &str) -> Option<&str> {
+        self.atlas.label(site, label)
+    }
+
+    fn metric(&self, site: usize, metric: &str) -> Option<f64> {
+        self.atlas.metric(site, metric)
+    }
+
+    fn zone(&self, name: &str) -> Option<&Zone> {
+        self.atlas.zone(name)
+    }
+
+    fn known(&self, what: Known) -> Vec<&str> {
+        self.atlas.known(what)
+    }
+}
+
+/// What is known of the sites when a plan is run: measured, else as configured.
+impl Knowledge for State {
+    fn rtt(&self, site: &Site) -> Option<Duration> {
+        if *site == self.settings().site {
+            return Some(Duration::ZERO);
+        }
+        let measured =
+            self.pool.as_ref().and_then(|pool| pool.state(site.name())).and_then(|state| state.rtt);
+        let atlas = &self.settings().atlas;
+        measured.or_else(|| atlas.rtt(self.here, atlas.find(site.name())?))
+    }
+
+    fn available(&self, site: &Site) -> bool {
+        *site == self.settings().site
+            || self
+                .pool
+                .as_ref()
+                .and_then(|pool| pool.state(site.name()))
+                .is_some_and(|state| state.connected)
+    }
+}

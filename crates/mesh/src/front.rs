@@ -1,0 +1,202 @@
+//! Connections of clients: TLS or not, HTTP/1.1 behind a guard or HTTP/2, until they end or are drained.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http1guard::Guarded;
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper::upgrade::{Parts, Upgraded};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use link::Draining;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::core::{Core, State};
+use crate::handle::{self, Entry};
+use link::Local;
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const H2: &[u8] = b"h2";
+
+/// Accepts until drained, then waits for the requests in flight.
+pub(crate) async fn accept(core: Rc<Core>, entry: Rc<Entry>, listener: TcpListener, mut draining: Draining) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = draining.started() => break,
+            Some(_) = connections.join_next() => {}
+            accepted = listener.accept() => match accepted {
+                Ok((stream, client)) => {
+                    // Past the limit a connection is closed at once: a clear sign, at no cost.
+                    if connections.len() < core.state().settings().limits.connections {
+                        let (core, entry, draining) = (Rc::clone(&core), Rc::clone(&entry), draining.clone());
+                        connections.spawn_local(connection(core, entry, stream, client, draining));
+                    }
+                }
+                // Out of files, most likely: trying again at once would only burn the core.
+                Err(_) => sleep(Duration::from_millis(50)).await,
+            },
+        }
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+/// One client, from its first byte to its last. What goes wrong is the client's to see.
+async fn connection(
+    core: Rc<Core>,
+    entry: Rc<Entry>,
+    stream: TcpStream,
+    client: SocketAddr,
+    draining: Draining,
+) {
+    let _ = stream.set_nodelay(true);
+    let state = core.state();
+    let patience = state.settings().timeouts.header;
+    let tls = state.settings().services.get(&entry.service).and_then(|service| service.tls.clone());
+    let serve = Serve { core, entry, client, draining };
+    match tls {
+        Some(tls) => {
+            let handshake = TlsAcceptor::from(tls).accept(stream);
+            let Ok(Ok(stream)) = timeout(patience, handshake).await else { return };
+            if stream.get_ref().1.alpn_protocol() == Some(H2) {
+                serve.http2(&state, stream).await;
+            } else {
+                serve.http1(&state, stream).await;
+            }
+        }
+        None => match timeout(state.settings().timeouts.idle, speaks_http2(&stream)).await {
+            Ok(Ok(true)) => serve.http2(&state, stream).await,
+            Ok(Ok(false)) => serve.http1(&state, stream).await,
+            _ => {}
+        },
+    }
+}
+
+/// Whether the first bytes are HTTP/2's. They are left in place.
+async fn speaks_http2(stream: &TcpStream) -> io::Result<bool> {
+    let mut first = [0; PREFACE.len()];
+    loop {
+        let seen = stream.peek(&mut first).await?;
+        let start = first.get(..seen).unwrap_or_default();
+        if seen == 0 || !PREFACE.starts_with(start) {
+            return Ok(false);
+        }
+        if seen == PREFACE.len() {
+            return Ok(true);
+        }
+        // A part of the preface, which clients send as a whole: the rest is on its way.
+        sleep(Duration::from_millis(1)).await;
+    }
+}
+
+struct Serve {
+    core: Rc<Core>,
+    entry: Rc<Entry>,
+    client: SocketAddr,
+    draining: Draining,
+}
+
+impl Serve {
+    async fn http1<IO>(mut self, state: &State, stream: IO)
+    where
+        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let settings = state.settings();
+        let limits = http1guard::Limits {
+            head_bytes: settings.limits.header_bytes,
+            fields: settings.limits.headers,
+            ..http1guard::Limits::default()
+        };
+        let mut builder = http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(settings.timeouts.idle)
+            .max_headers(settings.limits.headers + 1)
+            .max_header_size(settings.limits.header_bytes.max(8192) + 1024)
+            // A client may close its side once it has sent its request, and still wait for the answer.
+            .half_close(true)
+            // The application's own date, or none.
+            .auto_date_header(false);
+        let (core, entry, client) = (self.core, self.entry, self.client);
+        let service = service_fn(move |request: Request<Incoming>| {
+            let answer = handle::handle(Rc::clone(&core), Rc::clone(&entry), client, request);
+            async move { Ok::<_, Infallible>(answer.await) }
+        });
+        let stream = TokioIo::new(Guarded::new(stream, limits));
+        let mut connection = pin!(builder.serve_connection(stream, service).with_upgrades());
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            () = self.draining.started() => connection.as_mut().graceful_shutdown(),
+        }
+        let _ = connection.await;
+    }
+
+    async fn http2<IO>(mut self, state: &State, stream: IO)
+    where
+        IO: AsyncRead + AsyncWrite + Unpin + 'static,
+    {
+        let settings = state.settings();
+        let mut builder = http2::Builder::new(Local);
+        builder
+            .timer(TokioTimer::new())
+            .max_header_list_size(u32::try_from(settings.limits.header_bytes).unwrap_or(u32::MAX))
+            .max_concurrent_streams(256)
+            .keep_alive_interval(settings.timeouts.idle / 2)
+            .keep_alive_timeout(settings.timeouts.header)
+            .auto_date_header(false);
+        let (core, entry, client) = (self.core, self.entry, self.client);
+        let service = service_fn(move |request: Request<Incoming>| {
+            let answer = handle::handle(Rc::clone(&core), Rc::clone(&entry), client, request);
+            async move { Ok::<_, Infallible>(answer.await) }
+        });
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            () = self.draining.started() => connection.as_mut().graceful_shutdown(),
+        }
+        let _ = connection.await;
+    }
+}
+
+/// A stream of either kind.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
+/// The connection of a client that switched protocols, out of the guard, and what it has already sent.
+pub(crate) fn opaque(client: Upgraded) -> (Box<dyn Stream>, Bytes) {
+    let client = match unguarded::<TcpStream>(client) {
+        Ok(out) => return out,
+        Err(client) => client,
+    };
+    let client = match unguarded::<TlsStream<TcpStream>>(client) {
+        Ok(out) => return out,
+        Err(client) => client,
+    };
+    (Box::new(TokioIo::new(client)), Bytes::new())
+}
+
+fn unguarded<IO>(client: Upgraded) -> Result<(Box<dyn Stream>, Bytes), Upgraded>
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    // What the server had in its buffer can only be the guard's mark: it is dropped.
+    let Parts { io, .. } = client.downcast::<TokioIo<Guarded<IO>>>()?;
+    Ok(match io.into_inner().into_opaque() {
+        Ok((io, sent)) => (Box::new(io), sent),
+        Err(guarded) => (guarded, Bytes::new()),
+    })
+}

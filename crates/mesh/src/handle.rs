@@ -1,0 +1,371 @@
+//! The walk of one request, from its head to its answer.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use http_body::Body;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use plan::{Asked, Said, Sent};
+use scope::{Plan, Site};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::body::{AnswerBody, LegBody, Live, Tape};
+use crate::carry::{self, Found, Listener};
+use crate::core::{Core, ServiceState, State};
+use crate::dispatch::{Bodies, Dispatch};
+use crate::headers;
+use crate::leg::{self, Carried, LegFailure, MOST_HOPS};
+use crate::problem::Problem;
+use crate::said;
+use crate::upgrade::{self, Switch};
+
+/// The listener that a request came to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Entry {
+    pub(crate) service: String,
+    pub(crate) listener: Listener,
+}
+
+/// Answers one request of a client, or of one of the site's own services.
+pub(crate) async fn handle(
+    core: Rc<Core>,
+    entry: Rc<Entry>,
+    client: SocketAddr,
+    mut request: Request<Incoming>,
+) -> Response<AnswerBody> {
+    let state = core.state();
+    let Some(service) = state.service(&entry.service) else {
+        return Problem::busy("this service was just removed from the configuration").into_response();
+    };
+    let Some(ticket) = core.shared.admit(state.settings().limits.requests) else {
+        return Problem::busy("this site has as many requests in flight as it may").into_response();
+    };
+    let switch = hyper::upgrade::on(&mut request);
+    let (mut head, body) = request.into_parts();
+    if head.method == Method::CONNECT {
+        let problem = Problem::new(StatusCode::NOT_IMPLEMENTED, "connect", "CONNECT is not supported");
+        return problem.unsent().into_response();
+    }
+    headers::to_origin_form(&mut head);
+    headers::drop_peers_only(&mut head.headers);
+    let protocol = headers::end_of_hop(&mut head.headers);
+    let switch = protocol.map(|protocol| {
+        headers::switch(&mut head.headers, protocol);
+        Switch::new(switch)
+    });
+    let walk = Walk { core, state, service, client, switch };
+    let mut response = walk.route(&entry, head, body).await;
+    headers::drop_peers_only(response.headers_mut());
+    response.body_mut().hold(Rc::new(ticket));
+    response
+}
+
+/// One request on its way.
+struct Walk {
+    core: Rc<Core>,
+    state: Rc<State>,
+    service: Rc<ServiceState>,
+    client: SocketAddr,
+    switch: Option<Switch>,
+}
+
+impl Walk {
+    async fn route(self, entry: &Entry, mut head: Parts, body: Incoming) -> Response<AnswerBody> {
+        let settings = self.state.settings();
+        if self.core.shared.bypass.load(Ordering::Relaxed) {
+            return self.here(head, body, None).await;
+        }
+        if settings.observe {
+            let propagation = &settings.profile.propagation;
+            let line = self.core.shared.observer.look(&head, entry.listener, &self.service.name, propagation);
+            self.core.shared.audit.write(&line);
+            return self.here(head, body, None).await;
+        }
+        let default = settings.services.get(&self.service.name).and_then(|service| service.scope.as_ref());
+        let place = carry::Entry { listener: entry.listener, default: default.map(|scope| scope.text()) };
+        let found = self.core.shared.carry.find(&mut head, &place, self.core.now());
+        let carried = match found.map_err(Problem::from).and_then(|found| self.carried(found, &head)) {
+            Ok(Some(carried)) => carried,
+            Ok(None) => return self.here(head, body, None).await,
+            Err(problem) => return problem.into_response(),
+        };
+        let plan = match self.plan(&carried) {
+            Ok(plan) => plan,
+            Err(problem) => return problem.into_response(),
+        };
+        let line = self.audit_line(&head, &carried, &plan);
+        let began = Instant::now();
+        let core = Rc::clone(&self.core);
+        let response = self.carry_out(plan, head, body, carried).await;
+        if let Some(serde_json::Value::Object(mut line)) = line {
+            let sites = response.headers().get("scope-sites").and_then(|sites| sites.to_str().ok());
+            line.insert("status".to_owned(), response.status().as_u16().into());
+            line.insert("sites".to_owned(), sites.into());
+            line.insert(
+                "ms".to_owned(),
+                u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX).into(),
+            );
+            core.shared.audit.write(&line.into());
+        }
+        response
+    }
+
+    /// The scope of this request, if it has one.
+    fn carried(&self, found: Found, head: &Parts) -> Result<Option<Carried>, Problem> {
+        let read = |text: &str| self.state.scope(text).map_err(|diagnostic| Problem::bad_scope(&diagnostic));
+        let carried = match found {
+            Found::Nothing => return Ok(None),
+            Found::Written { text, .. } => Carried {
+                scope: read(&text).and_then(|scope| match self.state.check(&scope) {
+                    Ok(()) => Ok(scope),
+                    Err(diagnostic) => Err(Problem::bad_scope(&diagnostic)),
+                })?,
+                entered: self.state.settings().site.clone(),
+                hops: 0,
+                sender: self.core.shared.carry.sender(&head.headers, self.client.ip()),
+            },
+            Found::Caused(record) => Carried {
+                scope: read(&record.scope)?,
+                entered: record.here,
+                hops: record.hops,
+                sender: record.sender,
+            },
+        };
+        if carried.hops > MOST_HOPS {
+            return Err(Problem::new(StatusCode::LOOP_DETECTED, "loop", "This request causes itself")
+                .detail(format!("more than {MOST_HOPS} calls led to this one"))
+                .unsent());
+        }
+        Ok(Some(carried).filter(|carried| !carried.scope.scope.is_empty()))
+    }
+
+    /// Where this service runs: where the scope says, else where its caller runs, which is here, unless
+    /// the profile says that it runs where the client entered.
+    fn plan(&self, carried: &Carried) -> Result<Rc<Plan>, Problem> {
+        let settings = self.state.settings();
+        let plan = self.state.plan(&carried.scope, &self.service.name, &carried.entered);
+        match plan.map_err(|diagnostic| Problem::bad_scope(&diagnostic))? {
+            Some(plan) => Ok(plan),
+            None if settings.profile.runs_at_origin(&self.service.name) => {
+                Ok(Rc::new(Plan::Site(carried.entered.clone())))
+            }
+            None => Ok(Rc::new(Plan::Site(settings.site.clone()))),
+        }
+    }
+
+    async fn carry_out(
+        self,
+        plan: Rc<Plan>,
+        head: Parts,
+        body: Incoming,
+        carried: Carried,
+    ) -> Response<AnswerBody> {
+        match &*plan {
+            Plan::Site(site) if *site == self.state.settings().site => {
+                self.here(head, body, Some(&carried)).await
+            }
+            Plan::Site(site) => self.there(site, head, body, &carried).await,
+            several => {
+                if self.switch.is_some() {
+                    return Problem::new(
+                        StatusCode::UNPROCESSABLE_ENTITY,
+                        "upgrade",
+                        "A connection can switch protocols with one site only",
+                    )
+                    .unsent()
+                    .into_response();
+                }
+                self.several(several, head, body, carried).await
+            }
+        }
+    }
+
+    /// To this site's own service.
+    async fn here(self, head: Parts, body: Incoming, carried: Option<&Carried>) -> Response<AnswerBody> {
+        let body = self.live(body);
+        match leg::local(&self.core, &self.state, &self.service, head, body, carried).await {
+            Ok(response) => upgrade::carry_out(response, self.switch),
+            Err(failure) => failure.into_problem(&self.service.name).into_response(),
+        }
+    }
+
+    /// To one other site, whatever it answers.
+    async fn there(
+        self,
+        site: &Site,
+        head: Parts,
+        body: Incoming,
+        carried: &Carried,
+    ) -> Response<AnswerBody> {
+        let body = self.live(body);
+        let began = Instant::now();
+        let answer = leg::peer(&self.state, &self.service.name, site, head, body, carried).await;
+        let asked = |said| vec![Asked { site: site.clone(), said, elapsed: Some(began.elapsed()) }];
+        match answer {
+            Ok(mut response) => {
+                let said = Said::Status(response.status().as_u16());
+                said::put(response.headers_mut(), &asked(said));
+                upgrade::carry_out(response, self.switch)
+            }
+            Err(failure) => {
+                let said = Said::Error(failure.why);
+                failure.into_problem(site.name()).asked(asked(said)).into_response()
+            }
+        }
+    }
+
+    async fn several(
+        self,
+        plan: &Plan,
+        head: Parts,
+        body: Incoming,
+        carried: Carried,
+    ) -> Response<AnswerBody> {
+        let limits = &self.state.settings().limits;
+        let request = match head.method {
+            Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE => plan::Request::Read,
+            ref method => plan::Request::Write { chosen_name: *method == Method::PUT },
+        };
+        let body = if body.is_end_stream() {
+            Bodies::Known(bytes::Bytes::new())
+        } else if request == plan::Request::Read {
+            match self.collected(body, limits.replay_bytes).await {
+                Ok(bytes) => Bodies::Known(bytes),
+                Err(problem) => return problem.into_response(),
+            }
+        } else {
+            Bodies::Taped(Tape::new(
+                Live::new(body, self.state.settings().timeouts.body_idle),
+                limits.replay_bytes,
+            ))
+        };
+        let (core, state, service) = (self.core, self.state, self.service);
+        Dispatch { core, state, service, head, body, carried }.run(plan, request).await
+    }
+
+    /// A read with a body may go to several sites at once: it has to be there as a whole.
+    async fn collected(&self, body: Incoming, most: usize) -> Result<bytes::Bytes, Problem> {
+        match Limited::new(self.live(body), most).collect().await {
+            Ok(collected) => Ok(collected.to_bytes()),
+            Err(error) if error.is::<LengthLimitError>() => Err(Problem::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "body-too-long",
+                "The body is too long to be sent to several sites",
+            )
+            .detail(format!("at most {most} bytes can be"))
+            .unsent()),
+            Err(error) => Err(Problem::new(StatusCode::BAD_REQUEST, "bad-body", "The body cannot be read")
+                .detail(error.to_string())
+                .unsent()),
+        }
+    }
+
+    fn live(&self, body: Incoming) -> LegBody {
+        if body.is_end_stream() {
+            return LegBody::Empty;
+        }
+        LegBody::Live(Live::new(body, self.state.settings().timeouts.body_idle))
+    }
+
+    fn audit_line(&self, head: &Parts, carried: &Carried, plan: &Plan) -> Option<serde_json::Value> {
+        if !self.core.shared.audit.is_on() {
+            return None;
+        }
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        Some(json!({
+            "time": now.as_secs_f64(),
+            "client": self.client.to_string(),
+            "entered": carried.entered.name(),
+            "service": self.service.name,
+            "method": head.method.as_str(),
+            "path": head.uri.path(),
+            "scope": &*carried.scope.text,
+            "plan": plan.to_string(),
+        }))
+    }
+}
+
+/// Answers a leg that another site sent: it is executed here, never planned again.
+pub(crate) async fn leg(
+    core: Rc<Core>,
+    peer: link::Peer,
+    mut request: Request<Incoming>,
+) -> Response<AnswerBody> {
+    let state = core.state();
+    let Some(ticket) = core.admit_peer(&peer.site, state.settings().limits.requests_per_peer) else {
+        return Problem::busy("this site has as many requests of yours in flight as it may").into_response();
+    };
+    let switch = hyper::upgrade::on(&mut request);
+    let (mut head, body) = request.into_parts();
+    let (service, carried) = match read_leg(&core, &state, &peer, &head) {
+        Ok(leg) => leg,
+        Err(problem) => return problem.into_response(),
+    };
+    headers::to_origin_form(&mut head);
+    headers::drop_peers_only(&mut head.headers);
+    let protocol = headers::end_of_hop(&mut head.headers);
+    let switch = protocol.map(|protocol| {
+        headers::switch(&mut head.headers, protocol);
+        Switch::new(switch)
+    });
+    let walk = Walk { core, state, service, client: peer.address, switch };
+    let pause = walk.state.settings().timeouts.body_idle;
+    let body = if body.is_end_stream() { LegBody::Empty } else { LegBody::Live(Live::new(body, pause)) };
+    let answer = leg::local(&walk.core, &walk.state, &walk.service, head, body, Some(&carried)).await;
+    let mut response = match answer {
+        Ok(mut response) => {
+            // An application must not speak for a mesh.
+            headers::drop_peers_only(response.headers_mut());
+            upgrade::carry_out(response, walk.switch)
+        }
+        Err(failure) => not_executed(failure, &walk),
+    };
+    response.body_mut().hold(Rc::new(ticket));
+    response
+}
+
+fn not_executed(failure: LegFailure, walk: &Walk) -> Response<AnswerBody> {
+    let unsent = failure.sent == Sent::No;
+    let problem = failure.into_problem(&format!("{} at {}", walk.service.name, walk.state.settings().site));
+    if unsent { problem.unsent() } else { problem }.into_response()
+}
+
+/// What a peer says of its leg. It is a peer by its certificate, and may still be of another version.
+fn read_leg(
+    core: &Core,
+    state: &State,
+    peer: &link::Peer,
+    head: &Parts,
+) -> Result<(Rc<ServiceState>, Carried), Problem> {
+    let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
+    let bad = |what: &str| {
+        let problem =
+            Problem::new(StatusCode::BAD_REQUEST, "bad-leg", "This is not a request between two sites");
+        problem.detail(what.to_owned()).unsent()
+    };
+    let name = text(leg::SERVICE).ok_or_else(|| bad("it names no service"))?;
+    let service = state.service(name).ok_or_else(|| {
+        Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "no-such-service",
+            "This site does not offer the service",
+        )
+        .detail(name.to_owned())
+        .unsent()
+    })?;
+    let scope = text(leg::SCOPE).ok_or_else(|| bad("it has no scope"))?;
+    let scope = state.scope(scope).map_err(|diagnostic| Problem::bad_scope(&diagnostic))?;
+    let entered =
+        text(leg::ENTERED).and_then(Site::new).ok_or_else(|| bad("it does not say where it entered"))?;
+    let hops = text(leg::HOPS).and_then(|hops| hops.parse().ok()).ok_or_else(|| bad("it counts no hops"))?;
+    if hops > MOST_HOPS {
+        return Err(Problem::new(StatusCode::LOOP_DETECTED, "loop", "This request causes itself").unsent());
+    }
+    let sender = core.shared.carry.sender(&head.headers, peer.address.ip());
+    Ok((service, Carried { scope, entered, hops, sender }))
+}

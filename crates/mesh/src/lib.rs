@@ -1,0 +1,32 @@
+//! The data plane: listeners, reading the scope, dispatching a plan, bodies, answers.
+//!
+//! No application is known here by name: what is particular to one is data in its profile.
+//!
+//! In the order in which a request meets them: `mesh` (threads and listeners), `front` (connections),
+//! `handle` (the walk of a request), `carry` (which scope it has), `core` (the plan, remembered),
+//! `dispatch` (a plan of several sites), `leg` (one request to one site), `upstream` (the local service),
+//! `body`, `said` and `problem` (answers), `audit`, `observe`.
+
+mod audit;
+mod body;
+pub mod carry;
+mod core;
+mod dispatch;
+mod front;
+mod handle;
+mod headers;
+mod leg;
+mod mesh;
+mod observe;
+mod problem;
+mod said;
+mod settings;
+mod upgrade;
+pub mod upstream;
+
+pub use audit::Audit;
+pub use mesh::{Mesh, StartError};
+pub use settings::{Limits, Link, Service, Settings, Timeouts};
+
+/// Any error, as libraries around HTTP pass them.
+pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;

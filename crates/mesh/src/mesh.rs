@@ -1,0 +1,360 @@
+//! A running data plane: threads, listeners, reloads, and a clean end.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener as StdListener};
+use std::num::NonZeroUsize;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use http1guard::Guarded;
+use link::{ClientTls, Drain, IdentityError, Server, ServerTls};
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::{JoinHandle as Task, LocalSet, spawn_local};
+
+use crate::audit::Audit;
+use crate::carry::{self, Carry, Listener, Secret};
+use crate::core::{Core, Shared, Snapshot};
+use crate::front;
+use crate::handle::{self, Entry};
+use crate::observe::Observer;
+use crate::settings::Settings;
+use crate::upstream::Health;
+use crate::upstream::health::watch;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 1024;
+
+/// What listens at an address.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Service(Entry),
+    Link,
+}
+
+/// One address as configured: port 0 stands for one that was chosen.
+type Configured = (Place, SocketAddr);
+
+/// A running data plane.
+pub struct Mesh {
+    shared: Arc<Shared>,
+    cores: Vec<CoreHandle>,
+    /// What listens now: the configured address and the real one.
+    bound: Mutex<BTreeMap<Configured, SocketAddr>>,
+}
+
+struct CoreHandle {
+    commands: UnboundedSender<Command>,
+    thread: JoinHandle<()>,
+}
+
+enum Command {
+    Apply(Arc<Snapshot>, Option<ServerTls>, Vec<(Configured, StdListener)>),
+    Drain(Duration),
+}
+
+/// Why a data plane did not start, or did not change.
+#[derive(Debug)]
+pub enum StartError {
+    /// A port cannot be bound.
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The identity cannot be used.
+    Identity(IdentityError),
+    /// The application's profile cannot be used.
+    Profile(String),
+    /// A thread cannot be started.
+    Thread(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Bind { address, source } => write!(f, "cannot listen at {address}: {source}"),
+            StartError::Identity(error) => error.fmt(f),
+            StartError::Profile(why) => f.write_str(why),
+            StartError::Thread(error) => write!(f, "cannot start a thread: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl Mesh {
+    /// Starts it: every port is bound before anything is served.
+    pub fn start(
+        settings: Settings,
+        threads: NonZeroUsize,
+        audit: Audit,
+        secret: [u8; 16],
+    ) -> Result<Mesh, StartError> {
+        let limits = carry::Limits {
+            per_sender: settings.limits.records_per_sender,
+            lifetime: settings.limits.record_lifetime,
+            ..carry::Limits::default()
+        };
+        let carry = Carry::new(&settings.profile.propagation, Secret::new(secret), limits);
+        let shared = Arc::new(Shared {
+            carry: carry.map_err(|error| StartError::Profile(error.to_string()))?,
+            audit,
+            observer: Observer::default(),
+            bypass: AtomicBool::new(false),
+            in_flight: AtomicUsize::new(0),
+            started: Instant::now(),
+        });
+        let mut mesh = Mesh { shared, cores: Vec::new(), bound: Mutex::default() };
+        let (snapshot, tls) = snapshot(settings)?;
+        let listeners = mesh.bind(&snapshot.settings, threads.get())?;
+        for (index, listeners) in listeners.into_iter().enumerate() {
+            let (commands, received) = unbounded_channel();
+            let _ = commands.send(Command::Apply(Arc::clone(&snapshot), tls.clone(), listeners));
+            let shared = Arc::clone(&mesh.shared);
+            let first = Arc::clone(&snapshot);
+            let thread = std::thread::Builder::new()
+                .name(format!("core-{index}"))
+                .spawn(move || run_core(index, shared, first, received))
+                .map_err(StartError::Thread)?;
+            mesh.cores.push(CoreHandle { commands, thread });
+        }
+        Ok(mesh)
+    }
+
+    /// Takes on new settings. Requests in flight end under the old ones; on an error nothing changes.
+    pub fn reload(&self, settings: Settings) -> Result<(), StartError> {
+        let (snapshot, tls) = snapshot(settings)?;
+        let listeners = self.bind(&snapshot.settings, self.cores.len())?;
+        for (core, listeners) in self.cores.iter().zip(listeners) {
+            let _ = core.commands.send(Command::Apply(Arc::clone(&snapshot), tls.clone(), listeners));
+        }
+        Ok(())
+    }
+
+    /// Forwards everything to this site's own services from now on, or no longer.
+    pub fn set_bypass(&self, on: bool) {
+        self.shared.bypass.store(on, Ordering::Relaxed);
+    }
+
+    /// Whether everything is forwarded to this site's own services.
+    #[must_use]
+    pub fn bypass(&self) -> bool {
+        self.shared.bypass.load(Ordering::Relaxed)
+    }
+
+    /// In observe mode: how many calls of services could be told to belong to a request, and how many not.
+    #[must_use]
+    pub fn observed(&self) -> (u64, u64) {
+        self.shared.observer.counts()
+    }
+
+    /// Requests in flight.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.shared.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Where a service listens for clients, or for the site's own services.
+    #[must_use]
+    pub fn addresses(&self, service: &str, internal: bool) -> Vec<SocketAddr> {
+        let wanted = if internal { Listener::Internal } else { Listener::Public };
+        let bound = self.bound.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let here = |place: &Place| matches!(place, Place::Service(e) if e.service == service && e.listener == wanted);
+        bound.iter().filter(|((place, _), _)| here(place)).map(|(_, address)| *address).collect()
+    }
+
+    /// Where the link listens.
+    #[must_use]
+    pub fn link_address(&self) -> Option<SocketAddr> {
+        let bound = self.bound.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        bound.iter().find(|((place, _), _)| *place == Place::Link).map(|(_, address)| *address)
+    }
+
+    /// Stops to accept, and returns when the requests in flight are answered, or after `patience`.
+    pub fn drain(self, patience: Duration) {
+        for core in &self.cores {
+            let _ = core.commands.send(Command::Drain(patience));
+        }
+        for core in self.cores {
+            let _ = core.thread.join();
+        }
+    }
+
+    /// Binds what is new, once for each core, and forgets what is gone.
+    fn bind(
+        &self,
+        settings: &Settings,
+        cores: usize,
+    ) -> Result<Vec<Vec<(Configured, StdListener)>>, StartError> {
+        let mut bound = self.bound.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let wanted = wanted(settings);
+        let mut new = BTreeMap::new();
+        let mut listeners: Vec<Vec<_>> = (0..cores).map(|_| Vec::new()).collect();
+        for place in wanted.iter().filter(|place| !bound.contains_key(*place)) {
+            let mut address = place.1;
+            for listeners in &mut listeners {
+                let listener =
+                    listen(address).map_err(|source| StartError::Bind { address: place.1, source })?;
+                // With port 0 the first one chooses, and the others share its choice.
+                address =
+                    listener.local_addr().map_err(|source| StartError::Bind { address: place.1, source })?;
+                listeners.push((place.clone(), listener));
+            }
+            new.insert(place.clone(), address);
+        }
+        bound.retain(|place, _| wanted.contains(place));
+        bound.extend(new);
+        Ok(listeners)
+    }
+}
+
+fn wanted(settings: &Settings) -> Vec<Configured> {
+    let mut wanted: Vec<Configured> = settings.link.iter().map(|link| (Place::Link, link.listen)).collect();
+    for (name, service) in &settings.services {
+        for (listener, addresses) in
+            [(Listener::Public, &service.public), (Listener::Internal, &service.internal)]
+        {
+            let entry = Entry { service: name.clone(), listener };
+            wanted.extend(addresses.iter().map(|address| (Place::Service(entry.clone()), *address)));
+        }
+    }
+    wanted
+}
+
+/// A listener that shares its address with those of the other cores.
+fn listen(address: SocketAddr) -> io::Result<StdListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+fn snapshot(settings: Settings) -> Result<(Arc<Snapshot>, Option<ServerTls>), StartError> {
+    let identity = settings.link.as_ref().map(|link| Arc::clone(&link.identity));
+    let client_tls = identity.as_deref().map(ClientTls::new).transpose().map_err(StartError::Identity)?;
+    let server_tls = identity.as_deref().map(ServerTls::new).transpose().map_err(StartError::Identity)?;
+    let health = settings
+        .services
+        .iter()
+        .map(|(name, service)| (name.clone(), Arc::new(Health::new(service.upstreams.len()))))
+        .collect();
+    Ok((Arc::new(Snapshot { settings, health, client_tls }), server_tls))
+}
+
+fn run_core(index: usize, shared: Arc<Shared>, first: Arc<Snapshot>, commands: UnboundedReceiver<Command>) {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+    LocalSet::new().block_on(&runtime, async move {
+        // Peers and upstreams are connected to by tasks of this core: it is made here.
+        let core = Rc::new(Core::new(shared, first));
+        Running { core, index, listening: BTreeMap::new(), checks: Vec::new() }.follow(commands).await;
+    });
+}
+
+/// One core at work.
+struct Running {
+    core: Rc<Core>,
+    index: usize,
+    listening: BTreeMap<Configured, (Drain, Task<()>)>,
+    checks: Vec<Task<()>>,
+}
+
+impl Running {
+    async fn follow(mut self, mut commands: UnboundedReceiver<Command>) {
+        let mut first = true;
+        while let Some(command) = commands.recv().await {
+            match command {
+                Command::Apply(snapshot, tls, listeners) => {
+                    if !std::mem::take(&mut first) {
+                        self.core.apply(Arc::clone(&snapshot));
+                    }
+                    self.listen(&snapshot, tls.as_ref(), listeners);
+                    self.check_health(&snapshot);
+                }
+                Command::Drain(patience) => {
+                    self.drain(patience).await;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn listen(
+        &mut self,
+        snapshot: &Snapshot,
+        tls: Option<&ServerTls>,
+        listeners: Vec<(Configured, StdListener)>,
+    ) {
+        let wanted = wanted(&snapshot.settings);
+        self.listening.retain(|place, (drain, _)| {
+            let stays = wanted.contains(place);
+            if !stays {
+                // It ends by itself, with its last request.
+                drain.start();
+            }
+            stays
+        });
+        for (place, listener) in listeners {
+            let Ok(listener) = TcpListener::from_std(listener) else { continue };
+            let (drain, draining) = Drain::new();
+            let core = Rc::clone(&self.core);
+            let task = match (&place.0, tls) {
+                (Place::Service(entry), _) => {
+                    spawn_local(front::accept(core, Rc::new(entry.clone()), listener, draining))
+                }
+                (Place::Link, Some(tls)) => {
+                    let limits = link::Limits::default();
+                    let guard = http1guard::Limits::default();
+                    let server =
+                        Server::new(tls.clone(), limits).wrapping(move |stream| Guarded::new(stream, guard));
+                    spawn_local(server.serve(listener, draining, move |request, peer| {
+                        handle::leg(Rc::clone(&core), peer, request)
+                    }))
+                }
+                (Place::Link, None) => continue,
+            };
+            self.listening.insert(place, (drain, task));
+        }
+    }
+
+    /// The first core asks the upstreams for their health, for all.
+    fn check_health(&mut self, snapshot: &Snapshot) {
+        for check in self.checks.drain(..) {
+            check.abort();
+        }
+        if self.index > 0 {
+            return;
+        }
+        for (name, service) in &snapshot.settings.services {
+            if let (Some(check), Some(health)) = (&service.health, snapshot.health.get(name)) {
+                let watching = watch(service.upstreams.clone(), check.clone(), Arc::clone(health));
+                self.checks.push(spawn_local(watching));
+            }
+        }
+    }
+
+    async fn drain(self, patience: Duration) {
+        for (drain, _) in self.listening.values() {
+            drain.start();
+        }
+        let ended = async {
+            for (_, (_, task)) in self.listening {
+                let _ = task.await;
+            }
+        };
+        let _ = tokio::time::timeout(patience, ended).await;
+    }
+}

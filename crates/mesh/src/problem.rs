@@ -1,0 +1,129 @@
+//! Errors on the wire: RFC 9457 problem documents, in one place.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::{Response, StatusCode};
+use plan::{Asked, Failure, Refused};
+use scope::{Diagnostic, Style};
+use serde_json::{Value, json};
+
+use crate::body::AnswerBody;
+use crate::carry;
+use crate::said;
+
+/// Says that no service executed the request. Only peers may set it, and only peers see it.
+pub(crate) const UNSENT: &str = "archipel-unsent";
+
+/// What is wrong, for a person and for a program.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    status: StatusCode,
+    /// The last part of the problem's type.
+    kind: &'static str,
+    title: &'static str,
+    detail: String,
+    position: Option<usize>,
+    asked: Vec<Asked>,
+    /// Nothing was executed anywhere.
+    unsent: bool,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, kind: &'static str, title: &'static str) -> Problem {
+        Problem {
+            status,
+            kind,
+            title,
+            detail: String::new(),
+            position: None,
+            asked: Vec::new(),
+            unsent: false,
+        }
+    }
+
+    pub(crate) fn detail(mut self, detail: impl Into<String>) -> Problem {
+        self.detail = detail.into();
+        self
+    }
+
+    pub(crate) fn asked(mut self, asked: Vec<Asked>) -> Problem {
+        self.asked = asked;
+        self
+    }
+
+    /// The request had no effect: said to peers, who may then go elsewhere.
+    pub(crate) fn unsent(mut self) -> Problem {
+        self.unsent = true;
+        self
+    }
+
+    pub(crate) fn bad_scope(diagnostic: &Diagnostic) -> Problem {
+        let mut problem = Problem::new(StatusCode::BAD_REQUEST, "bad-scope", "The scope is not valid");
+        problem.position = Some(diagnostic.span().start);
+        problem.detail(diagnostic.render(Style::Plain)).unsent()
+    }
+
+    pub(crate) fn refused(refused: Refused) -> Problem {
+        let status = StatusCode::from_u16(refused.status()).unwrap_or(StatusCode::NOT_IMPLEMENTED);
+        Problem::new(status, "unsupported-plan", "This scope cannot be carried out")
+            .detail(refused.to_string())
+            .unsent()
+    }
+
+    pub(crate) fn failed(failure: Failure, asked: Vec<Asked>) -> Problem {
+        let status = StatusCode::from_u16(failure.status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+        let kind = match failure {
+            Failure::NotFound => "not-found",
+            Failure::Conflict => "conflict",
+            Failure::Unknown => "unknown-outcome",
+            Failure::Missing => "missing-answer",
+            Failure::Unavailable | Failure::TimedOut | Failure::ClientGone => "no-site-answered",
+        };
+        Problem::new(status, kind, "No site's answer is the answer").detail(failure.to_string()).asked(asked)
+    }
+
+    pub(crate) fn busy(what: &str) -> Problem {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-many-requests", "Too many requests are in flight")
+            .detail(what)
+            .unsent()
+    }
+
+    pub(crate) fn into_response(self) -> Response<AnswerBody> {
+        let mut document = json!({
+            "type": format!("urn:archipel:{}", self.kind),
+            "title": self.title,
+            "status": self.status.as_u16(),
+        });
+        if let Value::Object(fields) = &mut document {
+            if !self.detail.is_empty() {
+                fields.insert("detail".to_owned(), self.detail.into());
+            }
+            if let Some(position) = self.position {
+                fields.insert("position".to_owned(), position.into());
+            }
+            if !self.asked.is_empty() {
+                fields.insert("sites".to_owned(), self.asked.iter().map(said::json).collect());
+            }
+        }
+        let mut response = Response::new(AnswerBody::full(Bytes::from(document.to_string())));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if self.status == StatusCode::SERVICE_UNAVAILABLE || self.status == StatusCode::TOO_MANY_REQUESTS {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if self.unsent {
+            headers.insert(UNSENT, HeaderValue::from_static("1"));
+        }
+        said::put(headers, &self.asked);
+        response
+    }
+}
+
+impl From<carry::Error> for Problem {
+    fn from(error: carry::Error) -> Problem {
+        let problem =
+            Problem::new(error.status(), error.code(), "The scope of this request cannot be carried");
+        problem.detail(error.to_string()).unsent()
+    }
+}

@@ -1,0 +1,103 @@
+//! What a mesh is told: one snapshot, replaced as a whole on a reload.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use profile::Profile;
+use scope::{Atlas, Dialect, Scope, Site};
+
+use crate::upstream::Target;
+use crate::upstream::health::Check;
+
+/// One site's data plane.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// This site.
+    pub site: Site,
+    /// The language, with the services of the application and the limits.
+    pub dialect: Dialect,
+    /// The sites.
+    pub atlas: Atlas,
+    /// The application.
+    pub profile: Profile,
+    /// Forward everything untouched to this site's own services, and only report.
+    pub observe: bool,
+    /// The services, by their canonical names.
+    pub services: BTreeMap<String, Service>,
+    /// How this site meets the others; nothing for one that is alone.
+    pub link: Option<Link>,
+    /// How much of each thing there may be.
+    pub limits: Limits,
+    /// How long each thing may take.
+    pub timeouts: Timeouts,
+}
+
+/// How this site meets the others.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// Where to listen for them.
+    pub listen: SocketAddr,
+    /// Who this site is.
+    pub identity: Arc<link::Identity>,
+    /// Where the others listen: `host:port` by site.
+    pub peers: BTreeMap<Site, String>,
+}
+
+/// One service of this site.
+#[derive(Clone, Debug)]
+pub struct Service {
+    /// Where clients reach it.
+    pub public: Vec<SocketAddr>,
+    /// Where the site's own services reach it: keys of caused calls are honoured here only.
+    pub internal: Vec<SocketAddr>,
+    /// The instances of the service itself.
+    pub upstreams: Vec<Target>,
+    /// The listeners speak TLS with this.
+    pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// The scope of requests that bring none.
+    pub scope: Option<Arc<Scope>>,
+    /// How to ask the upstreams for their health.
+    pub health: Option<Check>,
+}
+
+/// How much of each thing there may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a request's headers.
+    pub header_bytes: usize,
+    /// Number of a request's headers.
+    pub headers: usize,
+    /// Connections of clients at the same time, for each listener.
+    pub connections: usize,
+    /// Requests in flight at the same time.
+    pub requests: usize,
+    /// Requests in flight to one peer.
+    pub requests_per_peer: usize,
+    /// Scoped requests of one sender that may still cause calls.
+    pub records_per_sender: usize,
+    /// How long a scoped request may still cause calls.
+    pub record_lifetime: Duration,
+    /// Bytes of a write's body that are kept for a second site.
+    pub replay_bytes: usize,
+}
+
+/// How long each thing may take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// A request's headers, from the first byte.
+    pub header: Duration,
+    /// A connection without a request.
+    pub idle: Duration,
+    /// Connecting to an upstream or a peer.
+    pub connect: Duration,
+    /// The head of an answer, from an upstream of this site.
+    pub response: Duration,
+    /// The head of an answer, from a peer.
+    pub peer_response: Duration,
+    /// A pause within a body.
+    pub body_idle: Duration,
+    /// Before a read that is raced goes to the next site too.
+    pub hedge: Duration,
+}

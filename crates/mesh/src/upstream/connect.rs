@@ -1,0 +1,160 @@
+//! A new connection: TCP, perhaps TLS, and the task that drives it.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http_body::Body;
+use hyper::client::conn::http1::{Builder, SendRequest};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::error::{BoxError, Kind};
+use super::{Settings, Target};
+
+/// Headers of an answer. hyper's own limit of 100 is less than some services send.
+const MAX_HEADERS: usize = 256;
+
+/// Connects and hands the connection to a task of this core.
+///
+/// An error proves that no byte of any request left.
+pub(super) async fn connect<B>(
+    target: &Target,
+    open: &Arc<AtomicUsize>,
+    settings: &Settings,
+) -> Result<SendRequest<B>, (Kind, BoxError)>
+where
+    B: Body + 'static,
+    B::Data: Send,
+    B::Error: Into<BoxError>,
+{
+    let Some(open) = Open::one_more(open, settings.max_connections_per_target) else {
+        let limit = settings.max_connections_per_target;
+        let (host, port) = (&target.host, target.port);
+        return Err((Kind::TooMany, format!("{limit} connections to {host}:{port} on this core").into()));
+    };
+    let stream = dial(target, settings.connect_timeout).await?;
+    let unreachable = |error: hyper::Error| (Kind::Unreachable, error.into());
+    let io = TokioIo::new(Io { stream, _open: open });
+    let (sender, connection) =
+        Builder::new().max_headers(MAX_HEADERS).handshake(io).await.map_err(unreachable)?;
+    tokio::task::spawn_local(async move {
+        // Its errors reach whoever waits for an answer; between requests nobody needs to know.
+        let _ = connection.with_upgrades().await;
+    });
+    Ok(sender)
+}
+
+async fn dial(target: &Target, limit: Duration) -> Result<Stream, (Kind, BoxError)> {
+    let at = || format!("{}:{}", target.host, target.port);
+    match timeout(limit, stream(target)).await {
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(error)) => Err((Kind::Unreachable, format!("{}: {error}", at()).into())),
+        Err(_) => Err((Kind::Timeout, format!("{}: not connected after {limit:?}", at()).into())),
+    }
+}
+
+async fn stream(target: &Target) -> io::Result<Stream> {
+    // An IPv6 address has brackets in a URL and none anywhere else.
+    let host = target.host.trim_start_matches('[').trim_end_matches(']');
+    let tcp = TcpStream::connect((host, target.port)).await?;
+    tcp.set_nodelay(true)?;
+    let Some(tls) = &target.tls else { return Ok(Stream::Plain(tcp)) };
+    let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+    let tls = TlsConnector::from(Arc::clone(tls)).connect(name, tcp).await?;
+    Ok(Stream::Tls(Box::new(tls)))
+}
+
+/// One of a target's connections, counted for as long as its socket is open. It is atomic only because
+/// hyper wants an upgraded connection to be `Send`.
+struct Open(Arc<AtomicUsize>);
+
+impl Open {
+    fn one_more(count: &Arc<AtomicUsize>, limit: usize) -> Option<Open> {
+        // Only this core adds to it, so that nothing comes between the two.
+        if count.load(Ordering::Relaxed) >= limit {
+            return None;
+        }
+        count.fetch_add(1, Ordering::Relaxed);
+        Some(Open(Arc::clone(count)))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+struct Io {
+    stream: Stream,
+    _open: Open,
+}
+
+enum Stream {
+    Plain(TcpStream),
+    /// Boxed: it is ten times the size of the other.
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl AsyncRead for Io {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match &mut self.stream {
+            Stream::Plain(tcp) => Pin::new(tcp).poll_read(cx, buffer),
+            Stream::Tls(tls) => Pin::new(&mut **tls).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Io {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut self.stream {
+            Stream::Plain(tcp) => Pin::new(tcp).poll_write(cx, bytes),
+            Stream::Tls(tls) => Pin::new(&mut **tls).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.stream {
+            Stream::Plain(tcp) => Pin::new(tcp).poll_write_vectored(cx, slices),
+            Stream::Tls(tls) => Pin::new(&mut **tls).poll_write_vectored(cx, slices),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.stream {
+            Stream::Plain(tcp) => tcp.is_write_vectored(),
+            Stream::Tls(tls) => tls.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.stream {
+            Stream::Plain(tcp) => Pin::new(tcp).poll_flush(cx),
+            Stream::Tls(tls) => Pin::new(&mut **tls).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.stream {
+            Stream::Plain(tcp) => Pin::new(tcp).poll_shutdown(cx),
+            Stream::Tls(tls) => Pin::new(&mut **tls).poll_shutdown(cx),
+        }
+    }
+}
