@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::Weak;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
@@ -43,13 +43,14 @@ pub async fn listen(state: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Answers until dropped.
-pub async fn serve(listener: UnixListener, site: String, mesh: Arc<Mesh>) {
+/// Answers until dropped. The mesh is only borrowed, and never across a wait: a connection that somebody
+/// leaves open must not keep it from being drained.
+pub async fn serve(listener: UnixListener, site: String, mesh: Weak<Mesh>) {
     while let Ok((stream, _)) = listener.accept().await {
-        let (site, mesh) = (site.clone(), Arc::clone(&mesh));
+        let (site, mesh) = (site.clone(), Weak::clone(&mesh));
         tokio::task::spawn_local(async move {
             let service = service_fn(|request| {
-                let (site, mesh) = (site.clone(), Arc::clone(&mesh));
+                let (site, mesh) = (site.clone(), Weak::clone(&mesh));
                 async move { Ok::<_, Infallible>(answer(request, &site, &mesh).await) }
             });
             let _ = hyper::server::conn::http1::Builder::new()
@@ -59,33 +60,33 @@ pub async fn serve(listener: UnixListener, site: String, mesh: Arc<Mesh>) {
     }
 }
 
-async fn answer(request: Request<Incoming>, site: &str, mesh: &Mesh) -> Response<Full<Bytes>> {
+async fn answer(request: Request<Incoming>, site: &str, mesh: &Weak<Mesh>) -> Response<Full<Bytes>> {
     let (head, body) = request.into_parts();
-    let (status, document) = match (&head.method, head.uri.path()) {
-        (&Method::GET, "/v1/status") => (StatusCode::OK, status(site, mesh)),
-        (&Method::PUT, "/v1/bypass") => {
-            match Limited::new(body, LONGEST).collect().await.map(Collected::to_bytes) {
-                Ok(body) => match serde_json::from_slice::<Value>(&body)
-                    .ok()
-                    .and_then(|body| body.get("on")?.as_bool())
-                {
-                    Some(on) => {
-                        mesh.set_bypass(on);
-                        (StatusCode::OK, status(site, mesh))
-                    }
-                    None => (
-                        StatusCode::BAD_REQUEST,
-                        json!({ "title": "send {\"on\": true} or {\"on\": false}" }),
-                    ),
-                },
-                Err(error) => (StatusCode::BAD_REQUEST, json!({ "title": error.to_string() })),
-            }
-        }
-        _ => (StatusCode::NOT_FOUND, json!({ "title": "there is /v1/status and /v1/bypass" })),
+    let body = Limited::new(body, LONGEST).collect().await.map(Collected::to_bytes);
+    let (status, document) = match (body, mesh.upgrade()) {
+        (Ok(body), Some(mesh)) => obey(&head.method, head.uri.path(), &body, site, &mesh),
+        (Err(error), _) => (StatusCode::BAD_REQUEST, json!({ "title": error.to_string() })),
+        (_, None) => (StatusCode::SERVICE_UNAVAILABLE, json!({ "title": "it is stopping" })),
     };
     let mut response = Response::new(Full::new(Bytes::from(document.to_string())));
     *response.status_mut() = status;
     response
+}
+
+fn obey(method: &Method, path: &str, body: &[u8], site: &str, mesh: &Mesh) -> (StatusCode, Value) {
+    match (method, path) {
+        (&Method::GET, "/v1/status") => (StatusCode::OK, status(site, mesh)),
+        (&Method::PUT, "/v1/bypass") => {
+            let order = serde_json::from_slice::<Value>(body).ok();
+            let Some(on) = order.and_then(|order| order.get("on")?.as_bool()) else {
+                let title = "send {\"on\": true} or {\"on\": false}";
+                return (StatusCode::BAD_REQUEST, json!({ "title": title }));
+            };
+            mesh.set_bypass(on);
+            (StatusCode::OK, status(site, mesh))
+        }
+        _ => (StatusCode::NOT_FOUND, json!({ "title": "there is /v1/status and /v1/bypass" })),
+    }
 }
 
 fn status(site: &str, mesh: &Mesh) -> Value {

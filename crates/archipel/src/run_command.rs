@@ -1,9 +1,10 @@
 //! `archipel run`: one site's mesh, until it is told to stop.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use archipel::config::Config;
+use archipel::config::{Config, Error};
 use archipel::{admin, assemble};
 use clap::Args;
 use mesh::Mesh;
@@ -40,22 +41,24 @@ impl RunCommand {
             let mesh = Mesh::start(settings, config.threads, audit, secret);
             let mesh = Arc::new(mesh.map_err(|error| Failure::Usage(error.to_string()))?);
             announce(&config, &mesh);
-            let serving =
-                tokio::task::spawn_local(admin::serve(socket, config.site.to_string(), Arc::clone(&mesh)));
-            self.follow_signals(&mesh).await?;
+            let serving = tokio::task::spawn_local(admin::serve(
+                socket,
+                config.site.to_string(),
+                Arc::downgrade(&mesh),
+            ));
+            self.follow_signals(&config, &mesh).await?;
             serving.abort();
-            // The last task that knew the mesh is gone with this.
-            let _ = serving.await;
             let _ = std::fs::remove_file(admin::path(&config.state));
             say("stopping: no new connections; answering what is in flight");
-            if let Ok(mesh) = Arc::try_unwrap(mesh) {
-                mesh.drain(config.timeouts.drain);
-            }
+            // The admin socket borrows it for as long as an answer takes to write, on this very thread.
+            let mesh =
+                Arc::into_inner(mesh).ok_or_else(|| Failure::Io(io::Error::other("the mesh is in use")))?;
+            mesh.drain(config.timeouts.drain);
             Ok("stopped".to_owned())
         })
     }
 
-    async fn follow_signals(&self, mesh: &Mesh) -> Result<(), Failure> {
+    async fn follow_signals(&self, started_with: &Config, mesh: &Mesh) -> Result<(), Failure> {
         let on = |kind| signal(kind).map_err(Failure::Io);
         let (mut hangup, mut terminate, mut interrupt) =
             (on(SignalKind::hangup())?, on(SignalKind::terminate())?, on(SignalKind::interrupt())?);
@@ -63,21 +66,46 @@ impl RunCommand {
             tokio::select! {
                 _ = terminate.recv() => return Ok(()),
                 _ = interrupt.recv() => return Ok(()),
-                _ = hangup.recv() => self.reload(mesh),
+                _ = hangup.recv() => self.reload(started_with, mesh),
             }
         }
     }
 
-    fn reload(&self, mesh: &Mesh) {
-        let outcome = Config::load(&self.file)
-            .map_err(|error| error.to_string())
-            .and_then(|config| assemble::settings(&config))
-            .and_then(|settings| mesh.reload(settings).map_err(|error| error.to_string()));
+    fn reload(&self, started_with: &Config, mesh: &Mesh) {
+        let outcome = Config::load(&self.file).map_err(|error| match error {
+            Error::Unreadable { ref source, .. } => format!("{error}: {source}"),
+            Error::Invalid(faults) => faults.to_string(),
+        });
+        let outcome = outcome.and_then(|config| {
+            let settings = assemble::settings(&config)?;
+            mesh.reload(settings).map_err(|error| error.to_string())?;
+            Ok(needs_restart(started_with, &config))
+        });
         match outcome {
-            Ok(()) => say("reloaded"),
+            Ok(later) => {
+                if !later.is_empty() {
+                    say(&format!("takes effect only after a restart: {}", later.join(", ")));
+                }
+                say("reloaded");
+            }
             Err(why) => say(&format!("not reloaded, the old configuration stays:\n{why}")),
         }
     }
+}
+
+/// The keys whose change a running process does not follow: they are fixed when it starts.
+fn needs_restart(old: &Config, new: &Config) -> Vec<&'static str> {
+    let changed = [
+        ("site", old.site != new.site),
+        ("profile", old.profile != new.profile),
+        ("state", old.state != new.state),
+        ("threads", old.threads != new.threads),
+        ("audit", old.audit != new.audit),
+        ("limits.records_per_sender", old.limits.records_per_sender != new.limits.records_per_sender),
+        ("limits.record_lifetime", old.limits.record_lifetime != new.limits.record_lifetime),
+        ("timeouts.drain", old.timeouts.drain != new.timeouts.drain),
+    ];
+    changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
 }
 
 fn announce(config: &Config, mesh: &Mesh) {

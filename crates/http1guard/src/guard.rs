@@ -107,6 +107,11 @@ impl Guard {
         self.leave_hold(State::Head(HeadScan::default()))
     }
 
+    /// Whether a head is wanted, or has begun.
+    pub(crate) fn is_at_head(&self) -> bool {
+        matches!(self.state, State::Head(_))
+    }
+
     fn leave_hold(&mut self, next: State) -> bool {
         let held = matches!(self.state, State::Held);
         if held {

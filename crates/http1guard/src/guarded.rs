@@ -96,6 +96,16 @@ impl<IO> Guarded<IO> {
         }
     }
 
+    /// Whether some of a head has come, and not all of it: the time to limit, since the server is only told
+    /// of whole heads.
+    #[must_use]
+    pub fn is_mid_head(&self) -> bool {
+        matches!(self.phase, Phase::Reading)
+            && self.passed == 0
+            && !self.kept.is_empty()
+            && self.guard.is_at_head()
+    }
+
     /// The connection itself, after an answer that switched protocols (`101`, or success for CONNECT), and the
     /// bytes that the client has already sent in the new one. Whatever the server still had in its own read
     /// buffer must be dropped: it can only be this wrapper's mark. With hyper, that is

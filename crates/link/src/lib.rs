@@ -21,7 +21,7 @@ mod wire;
 pub use exec::Local;
 pub use identity::{Authority, Fault, Identity, IdentityError};
 pub use pool::{Kind, Lane, PeerState, Pool, Received, SendError, Sent, Settings};
-pub use server::{Drain, Draining, Limits, Peer, Server};
+pub use server::{Drain, Draining, Limits, Peer, Server, upgraded};
 pub use tls::{ClientTls, ServerTls};
 
 /// Any error, as libraries around HTTP pass them.

@@ -27,6 +27,12 @@ impl<IO> Watched<IO> {
     }
 }
 
+impl<IO> Watched<IO> {
+    pub(crate) fn into_inner(self) -> IO {
+        self.stream
+    }
+}
+
 fn tell(event: &mut Option<Sender<()>>) {
     if let Some(event) = event.take() {
         let _ = event.send(());
@@ -41,9 +47,11 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Watched<IO> {
     ) -> Poll<io::Result<()>> {
         let (before, room) = (buffer.filled().len(), buffer.remaining());
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        match read {
+        match &read {
             Poll::Ready(Ok(())) if buffer.filled().len() > before => tell(&mut self.first_byte),
             Poll::Ready(Ok(())) if room == 0 => {}
+            // Bytes that whoever wraps the stream refused: the peer is there, and has an answer to come.
+            Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {}
             Poll::Ready(_) => tell(&mut self.end),
             Poll::Pending => {}
         }

@@ -2,34 +2,54 @@
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// Lines that may wait for the disk. Past it they are counted, not kept: requests never wait for it.
 const WAITING: usize = 8192;
+
+/// How long the end of a mesh waits for the last lines: a disk that hangs must not keep it for ever.
+const LAST_LINES: Duration = Duration::from_secs(5);
 
 /// Where the lines go. Cheap when there is nowhere.
 pub struct Audit {
     lines: Option<SyncSender<String>>,
     lost: AtomicU64,
+    /// Ends when the last line is written. The lock is never waited for: it makes this usable by all cores.
+    written: Option<Mutex<Receiver<()>>>,
+}
+
+/// The lines that were accepted are written before a process may end.
+impl Drop for Audit {
+    fn drop(&mut self) {
+        self.lines = None;
+        if let Some(written) = self.written.take() {
+            let written = written.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let _ = written.recv_timeout(LAST_LINES);
+        }
+    }
 }
 
 impl Audit {
     /// Nowhere.
     #[must_use]
     pub fn none() -> Audit {
-        Audit { lines: None, lost: AtomicU64::new(0) }
+        Audit { lines: None, lost: AtomicU64::new(0), written: None }
     }
 
     /// To a file or a stream, written by a thread of its own, which ends with the last sender.
     pub fn to(mut sink: Box<dyn Write + Send>) -> std::io::Result<Audit> {
         let (sender, receiver) = sync_channel::<String>(WAITING);
+        let (done, written) = channel::<()>();
         std::thread::Builder::new().name("audit".to_owned()).spawn(move || {
             while let Ok(line) = receiver.recv() {
                 // A full disk loses lines, never requests.
                 let _ = sink.write_all(line.as_bytes()).and_then(|()| sink.flush());
             }
+            drop(done);
         })?;
-        Ok(Audit { lines: Some(sender), lost: AtomicU64::new(0) })
+        Ok(Audit { lines: Some(sender), lost: AtomicU64::new(0), written: Some(Mutex::new(written)) })
     }
 
     pub(crate) fn is_on(&self) -> bool {
@@ -49,5 +69,44 @@ impl Audit {
                 self.lost.fetch_add(1, Ordering::Relaxed);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use super::*;
+
+    /// A disk that writes a line only when it is told to.
+    struct Slow(Receiver<()>, Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let _ = self.0.recv();
+            self.1.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_was_accepted_is_written_before_the_end() {
+        let (go, wait): (Sender<()>, _) = channel();
+        let written = Arc::new(Mutex::default());
+        let audit = Audit::to(Box::new(Slow(wait, Arc::clone(&written)))).unwrap();
+        for number in 0..3 {
+            audit.write(&number.into());
+        }
+        let ending = std::thread::spawn(move || drop(audit));
+        for _ in 0..3 {
+            go.send(()).unwrap();
+        }
+        ending.join().unwrap();
+        assert_eq!(*written.lock().unwrap(), b"0\n1\n2\n");
     }
 }

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use link::Received;
 use tokio::time::{Sleep, sleep};
 
 use crate::BoxError;
+use crate::headers;
+use crate::inflow::{Inflow, Live};
 use crate::upstream::PooledBody;
 
 /// The body of an answer, and what is given back once it has ended.
@@ -86,7 +87,7 @@ impl Body for AnswerBody {
                 if frame.as_ref().is_none_or(Result::is_err) {
                     this.held = None;
                 }
-                Poll::Ready(frame)
+                Poll::Ready(frame.map(|frame| frame.map(headers::for_anyone)))
             }
         }
     }
@@ -118,6 +119,17 @@ pub(crate) enum LegBody {
     Taped(TapeReader),
 }
 
+impl LegBody {
+    /// What comes from the client, if anything does.
+    pub(crate) fn inflow(&self) -> Option<Rc<Inflow>> {
+        match self {
+            LegBody::Empty | LegBody::Full(_) => None,
+            LegBody::Live(live) => Some(Rc::clone(live.inflow())),
+            LegBody::Taped(reader) => Some(Rc::clone(reader.tape.borrow().live.inflow())),
+        }
+    }
+}
+
 impl Body for LegBody {
     type Data = Bytes;
     type Error = BoxError;
@@ -141,7 +153,7 @@ impl Body for LegBody {
         match self {
             LegBody::Empty => true,
             LegBody::Full(bytes) => bytes.is_empty(),
-            LegBody::Live(live) => live.body.is_end_stream(),
+            LegBody::Live(live) => live.is_end_stream(),
             LegBody::Taped(reader) => reader.is_end_stream(),
         }
     }
@@ -150,34 +162,9 @@ impl Body for LegBody {
         match self {
             LegBody::Empty => SizeHint::with_exact(0),
             LegBody::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            LegBody::Live(live) => live.body.size_hint(),
+            LegBody::Live(live) => live.size_hint(),
             LegBody::Taped(reader) => reader.tape.borrow().hint,
         }
-    }
-}
-
-/// What the client sends, with a limit on its pauses.
-pub(crate) struct Live {
-    body: Incoming,
-    pause: Duration,
-    waiting: Option<Pin<Box<Sleep>>>,
-}
-
-impl Live {
-    pub(crate) fn new(body: Incoming, pause: Duration) -> Live {
-        Live { body, pause, waiting: None }
-    }
-
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(context);
-        if frame.is_ready() {
-            self.waiting = None;
-            return frame.map_err(BoxError::from);
-        }
-        let pause = self.pause;
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(pause)));
-        ready!(waiting.as_mut().poll(context));
-        Poll::Ready(Some(Err("the request stopped coming".into())))
     }
 }
 
@@ -196,7 +183,8 @@ pub(crate) struct Tape {
 
 impl Tape {
     pub(crate) fn new(live: Live, limit_bytes: usize) -> Rc<RefCell<Tape>> {
-        let hint = live.body.size_hint();
+        let hint = live.size_hint();
+        live.inflow().keep();
         Rc::new(RefCell::new(Tape {
             live,
             kept: Vec::new(),
@@ -258,6 +246,6 @@ impl TapeReader {
 
     fn is_end_stream(&self) -> bool {
         let tape = self.tape.borrow();
-        self.at >= tape.kept.len() && (tape.ended || tape.live.body.is_end_stream())
+        self.at >= tape.kept.len() && (tape.ended || tape.live.is_end_stream())
     }
 }

@@ -7,19 +7,35 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use http::request::Parts;
 use link::{ClientTls, Pool};
 use plan::Knowledge;
 use scope::{Diagnostic, Known, Plan, Scope, Site, View, Zone};
 
 use crate::audit::Audit;
 use crate::body::LegBody;
-use crate::carry::Carry;
+use crate::carry::{self, Carry, Key, Record};
 use crate::observe::Observer;
 use crate::settings::Settings;
 use crate::upstream::{self, Health, Upstreams};
 
 /// How many scopes a core remembers. Past it the cache starts anew: a flood of scopes costs memory once.
 const SCOPES_REMEMBERED: usize = 1024;
+
+/// Random bytes that a core asks the system for at once: those of sixteen scoped requests.
+const RANDOM_BYTES: usize = 512;
+
+/// How many keys a core remembers, to use them again. Past it they are minted anew.
+const KEYS_REMEMBERED: usize = 1024;
+
+/// A key that was put on a request.
+pub(crate) struct HandedOn {
+    key: Key,
+    /// What it stands for, if it was minted for this request.
+    minted_for: Option<Record>,
+    minted: Duration,
+    shared: bool,
+}
 
 /// What all cores share.
 pub(crate) struct Shared {
@@ -29,24 +45,59 @@ pub(crate) struct Shared {
     /// Forward everything, as if there were no scopes.
     pub(crate) bypass: AtomicBool,
     pub(crate) in_flight: AtomicUsize,
+    /// Of these, the ones to this site's own services, and the ones that may need other sites.
+    pub(crate) local: AtomicUsize,
+    pub(crate) away: AtomicUsize,
     pub(crate) started: std::time::Instant,
 }
 
 impl Shared {
-    /// Takes a place among the requests in flight.
-    pub(crate) fn admit(self: &Arc<Shared>, most: usize) -> Option<Ticket> {
-        let before = self.in_flight.fetch_add(1, Ordering::Relaxed);
-        let ticket = Ticket(Arc::clone(self));
-        (before < most).then_some(ticket)
+    /// Counts a request from here to the end of its answer.
+    pub(crate) fn enter(self: &Arc<Shared>) -> Ticket {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        Ticket { shared: Arc::clone(self), local: Cell::new(false), away: Cell::new(false) }
     }
 }
 
-/// A place among the requests in flight, given back when dropped.
-pub(crate) struct Ticket(Arc<Shared>);
+/// A request in flight, and the places that it has taken. Those for this site's own services and those
+/// for other sites are apart: what waits for another site takes nothing from local requests.
+pub(crate) struct Ticket {
+    shared: Arc<Shared>,
+    local: Cell<bool>,
+    away: Cell<bool>,
+}
+
+impl Ticket {
+    /// Takes a place among the requests to this site's own services, unless it has one.
+    pub(crate) fn local(&self, most: usize) -> bool {
+        take(&self.shared.local, &self.local, most)
+    }
+
+    /// Takes a place among the requests that may need other sites, unless it has one.
+    pub(crate) fn away(&self, most: usize) -> bool {
+        take(&self.shared.away, &self.away, most)
+    }
+}
+
+fn take(places: &AtomicUsize, has: &Cell<bool>, most: usize) -> bool {
+    if !has.get() {
+        if places.fetch_add(1, Ordering::Relaxed) < most {
+            has.set(true);
+        } else {
+            places.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+    has.get()
+}
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.shared.in_flight.fetch_sub(1, Ordering::Relaxed);
+        for (places, has) in [(&self.shared.local, &self.local), (&self.shared.away, &self.away)] {
+            if has.get() {
+                places.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
     }
 }
 
@@ -69,15 +120,25 @@ pub(crate) struct Snapshot {
 /// One core.
 pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
+    /// Keys that stand for more requests like the one they were minted for.
+    keys: RefCell<HashMap<Record, (Key, Duration)>>,
     /// Requests of each peer in flight at this core.
     peers: RefCell<BTreeMap<Rc<str>, Rc<Cell<usize>>>>,
     state: RefCell<Rc<State>>,
+    /// Not used yet.
+    random: RefCell<Vec<u8>>,
 }
 
 impl Core {
     pub(crate) fn new(shared: Arc<Shared>, snapshot: Arc<Snapshot>) -> Core {
         let state = RefCell::new(Rc::new(State::new(snapshot, None)));
-        Core { shared, peers: RefCell::default(), state }
+        Core {
+            shared,
+            keys: RefCell::default(),
+            peers: RefCell::default(),
+            state,
+            random: RefCell::default(),
+        }
     }
 
     /// The settings of now. A request keeps the ones it began with.
@@ -88,6 +149,62 @@ impl Core {
     /// The time by which records are counted.
     pub(crate) fn now(&self) -> Duration {
         self.shared.started.elapsed()
+    }
+
+    /// Random bytes, each given once. The system is not asked for each request: that is a system call.
+    pub(crate) fn random(&self, bytes: &mut [u8]) {
+        let mut fresh = self.random.borrow_mut();
+        if fresh.len() < bytes.len() {
+            fresh.resize(RANDOM_BYTES.max(bytes.len()), 0);
+            // The system always has randomness once it has started.
+            let _ = getrandom::fill(&mut fresh);
+        }
+        let rest = fresh.len() - bytes.len();
+        for (to, from) in bytes.iter_mut().zip(fresh.drain(rest..)) {
+            *to = from;
+        }
+    }
+
+    /// Puts a key on a request that goes to a service of this site.
+    ///
+    /// A key says which scope a call has, not which request caused it: requests of one sender with one scope
+    /// can share it, and one record is enough for all of them. Not where the key is an id that people look
+    /// for in logs.
+    pub(crate) fn hand_on(
+        &self,
+        head: &mut Parts,
+        record: Record,
+        shared: bool,
+    ) -> Result<HandedOn, carry::Error> {
+        let now = self.now();
+        let random = &mut |bytes: &mut [u8]| self.random(bytes);
+        let carry = &self.shared.carry;
+        if shared
+            && let Some((key, minted)) = self.keys.borrow().get(&record)
+            // For at least as long again, the calls of this request are recognised.
+            && now.saturating_sub(*minted) < carry.records().lifetime() / 2
+        {
+            carry.hand_on_again(head, *key, &record.scope, random)?;
+            return Ok(HandedOn { key: *key, minted_for: None, minted: *minted, shared });
+        }
+        let key = carry.hand_on(head, record.clone(), now, random)?;
+        Ok(HandedOn { key, minted_for: Some(record), minted: now, shared })
+    }
+
+    /// Tells whether a service took the request and may cause calls. What it did not see, or did not let in,
+    /// causes none: its sender does not pay for it.
+    pub(crate) fn handed_on(&self, handed_on: HandedOn, causes_calls: bool) {
+        match handed_on.minted_for {
+            Some(_) if !causes_calls => self.shared.carry.records().forget(handed_on.key),
+            Some(record) if handed_on.shared => {
+                let mut keys = self.keys.borrow_mut();
+                if keys.len() >= KEYS_REMEMBERED {
+                    keys.clear();
+                }
+                keys.insert(record, (handed_on.key, handed_on.minted));
+            }
+            _ => {}
+        }
     }
 
     /// Takes a place among the requests of one peer: a busy one takes nothing from the others.
@@ -141,6 +258,7 @@ impl State {
         let settings = &snapshot.settings;
         let upstream = upstream::Settings {
             connect_timeout: settings.timeouts.connect,
+            max_headers: settings.limits.headers,
             ..upstream::Settings::default()
         };
         let services = settings.services.iter().map(|(name, service)| {
@@ -155,12 +273,15 @@ impl State {
         State { services, pool, scopes: RefCell::default(), here, snapshot }
     }
 
-    /// Connections to peers live on through a reload, unless this site became another.
+    /// Connections to peers live on through a reload, unless they would be made in another way now.
     fn pool(snapshot: &Snapshot, before: Option<&State>) -> Option<Pool> {
         let settings = &snapshot.settings;
         let link = settings.link.as_ref()?;
         let kept = before.filter(|state| {
-            state.settings().link.as_ref().is_some_and(|old| Arc::ptr_eq(&old.identity, &link.identity))
+            let old = state.settings();
+            old.link.as_ref().is_some_and(|old| old.identity.is_same_as(&link.identity))
+                && old.timeouts.connect == settings.timeouts.connect
+                && old.limits.requests_per_peer == settings.limits.requests_per_peer
         });
         let pool = match kept.and_then(|state| state.pool.clone()) {
             Some(pool) => pool,

@@ -13,7 +13,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
 use crate::body::{AnswerBody, LegBody, Tape};
-use crate::core::{Core, ServiceState, State};
+use crate::core::{Core, ServiceState, State, Ticket};
 use crate::leg::{self, Carried, LegFailure};
 use crate::problem::{Problem, UNSENT};
 use crate::said;
@@ -26,6 +26,7 @@ pub(crate) struct Dispatch {
     pub(crate) head: Parts,
     pub(crate) body: Bodies,
     pub(crate) carried: Carried,
+    pub(crate) ticket: Rc<Ticket>,
 }
 
 /// Where each leg's body comes from.
@@ -44,6 +45,8 @@ struct Legs {
     running: JoinSet<Ended>,
     handles: BTreeMap<usize, (AbortHandle, Instant)>,
     answers: BTreeMap<usize, Response<AnswerBody>>,
+    /// What the mesh, here or there, said of the last leg that it refused.
+    refusal: Option<Response<AnswerBody>>,
     /// Cancelled, and not yet reported as ended.
     cancelled: Vec<Leg>,
     timers: BTreeMap<(Instant, usize), Timer>,
@@ -79,7 +82,17 @@ impl Dispatch {
                         legs.timers.insert((Instant::now() + after, timer.0), timer);
                     }
                     Effect::Answer { leg } => return answer(&mut legs, leg, &run),
-                    Effect::Fail(failure) => return Problem::failed(failure, run.report()).into_response(),
+                    Effect::Fail(failure) => {
+                        let asked = run.report();
+                        // One site was asked, and a mesh refused: its own words say more.
+                        return match legs.refusal.take().filter(|_| asked.len() == 1) {
+                            Some(mut refusal) => {
+                                said::put(refusal.headers_mut(), &asked);
+                                refusal
+                            }
+                            None => Problem::failed(failure, asked).into_response(),
+                        };
+                    }
                 }
             }
             let event = legs.next().await;
@@ -103,7 +116,7 @@ impl Dispatch {
         };
         let (core, state, service) =
             (Rc::clone(&self.core), Rc::clone(&self.state), Rc::clone(&self.service));
-        let carried = self.carried.clone();
+        let (carried, ticket) = (self.carried.clone(), Rc::clone(&self.ticket));
         let began = Instant::now();
         let handle = legs.running.spawn_local(async move {
             let outcome = match body {
@@ -114,6 +127,11 @@ impl Dispatch {
                     problem: None,
                     detail: "the body is too long to be sent a second time".to_owned(),
                 }),
+                Some(_)
+                    if site == state.settings().site && !ticket.local(state.settings().limits.requests) =>
+                {
+                    Err(LegFailure::busy())
+                }
                 Some(body) if site == state.settings().site => {
                     leg::local(&core, &state, &service, head, body, Some(&carried)).await
                 }
@@ -177,6 +195,7 @@ impl Legs {
         match outcome {
             // The peer's mesh says that its service did not see it.
             Ok(response) if response.headers().contains_key(UNSENT) => {
+                self.refusal = Some(response);
                 Event::Failed { leg, sent: Sent::No, why: Why::Refused, elapsed }
             }
             Ok(response) => {
@@ -184,7 +203,10 @@ impl Legs {
                 self.answers.insert(leg.0, response);
                 Event::Answered { leg, status, elapsed }
             }
-            Err(failure) => Event::Failed { leg, sent: failure.sent, why: failure.why, elapsed },
+            Err(failure) => {
+                self.refusal = failure.problem.map(Problem::into_response);
+                Event::Failed { leg, sent: failure.sent, why: failure.why, elapsed }
+            }
         }
     }
 }

@@ -25,6 +25,8 @@ use tokio_rustls::server::TlsStream;
 
 use crate::core::{Core, State};
 use crate::handle::{self, Entry};
+use crate::headers::HEADERS_ON_STACK;
+use crate::paced::{MidHead, Paced};
 use link::Local;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -66,28 +68,39 @@ async fn connection(
     let state = core.state();
     let patience = state.settings().timeouts.header;
     let tls = state.settings().services.get(&entry.service).and_then(|service| service.tls.clone());
-    let serve = Serve { core, entry, client, draining };
-    match tls {
-        Some(tls) => {
-            let handshake = TlsAcceptor::from(tls).accept(stream);
-            let Ok(Ok(stream)) = timeout(patience, handshake).await else { return };
-            if stream.get_ref().1.alpn_protocol() == Some(H2) {
-                serve.http2(&state, stream).await;
-            } else {
-                serve.http1(&state, stream).await;
-            }
+    // Each way is boxed: a connection takes the memory of its own kind, not of the largest.
+    let mut serve = Serve { core, entry, client, draining };
+    if let Some(tls) = tls {
+        let handshake = Box::pin(TlsAcceptor::from(tls).accept(stream));
+        let Ok(Ok(stream)) = timeout(patience, handshake).await else { return };
+        if stream.get_ref().1.alpn_protocol() == Some(H2) {
+            return Box::pin(serve.http2(&state, stream)).await;
         }
-        None => match timeout(state.settings().timeouts.idle, speaks_http2(&stream)).await {
-            Ok(Ok(true)) => serve.http2(&state, stream).await,
-            Ok(Ok(false)) => serve.http1(&state, stream).await,
-            _ => {}
-        },
+        return Box::pin(serve.http1(&state, stream)).await;
+    }
+    let idle = state.settings().timeouts.idle;
+    let mut first_byte = [0];
+    let first = tokio::select! {
+        biased;
+        // Nothing is known of a client until its first byte; then a head has begun.
+        first = timeout(idle, stream.peek(&mut first_byte)) => first,
+        // A client that has not said anything yet is not waited for.
+        () = serve.draining.started() => return,
+    };
+    if !matches!(first, Ok(Ok(_))) {
+        return;
+    }
+    match timeout(patience, speaks_http2(&stream)).await {
+        Ok(Ok(true)) => Box::pin(serve.http2(&state, stream)).await,
+        Ok(Ok(false)) => Box::pin(serve.http1(&state, stream)).await,
+        _ => {}
     }
 }
 
 /// Whether the first bytes are HTTP/2's. They are left in place.
 async fn speaks_http2(stream: &TcpStream) -> io::Result<bool> {
     let mut first = [0; PREFACE.len()];
+    let mut pause = Duration::from_millis(1);
     loop {
         let seen = stream.peek(&mut first).await?;
         let start = first.get(..seen).unwrap_or_default();
@@ -97,8 +110,10 @@ async fn speaks_http2(stream: &TcpStream) -> io::Result<bool> {
         if seen == PREFACE.len() {
             return Ok(true);
         }
-        // A part of the preface, which clients send as a whole: the rest is on its way.
-        sleep(Duration::from_millis(1)).await;
+        // A part of the preface, which clients send as a whole: the rest is on its way. Bytes that stay
+        // in place wake nobody; and who never sends the rest must not cost a wake-up each millisecond.
+        sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_millis(100));
     }
 }
 
@@ -124,18 +139,23 @@ impl Serve {
         builder
             .timer(TokioTimer::new())
             .header_read_timeout(settings.timeouts.idle)
-            .max_headers(settings.limits.headers + 1)
             .max_header_size(settings.limits.header_bytes.max(8192) + 1024)
             // A client may close its side once it has sent its request, and still wait for the answer.
             .half_close(true)
             // The application's own date, or none.
             .auto_date_header(false);
+        if settings.limits.headers > HEADERS_ON_STACK {
+            builder.max_headers(settings.limits.headers);
+        }
         let (core, entry, client) = (self.core, self.entry, self.client);
         let service = service_fn(move |request: Request<Incoming>| {
-            let answer = handle::handle(Rc::clone(&core), Rc::clone(&entry), client, request);
+            // Boxed: hyper keeps room for one request for as long as the connection lives.
+            let answer = Box::pin(handle::handle(Rc::clone(&core), Rc::clone(&entry), client, request));
             async move { Ok::<_, Infallible>(answer.await) }
         });
-        let stream = TokioIo::new(Guarded::new(stream, limits));
+        let times = &settings.timeouts;
+        let stream = Paced::new(Guarded::new(stream, limits), times.header, times.body_idle);
+        let stream = TokioIo::new(stream);
         let mut connection = pin!(builder.serve_connection(stream, service).with_upgrades());
         tokio::select! {
             _ = connection.as_mut() => return,
@@ -146,7 +166,7 @@ impl Serve {
 
     async fn http2<IO>(mut self, state: &State, stream: IO)
     where
-        IO: AsyncRead + AsyncWrite + Unpin + 'static,
+        IO: AsyncRead + AsyncWrite + MidHead + Unpin + 'static,
     {
         let settings = state.settings();
         let mut builder = http2::Builder::new(Local);
@@ -162,6 +182,7 @@ impl Serve {
             let answer = handle::handle(Rc::clone(&core), Rc::clone(&entry), client, request);
             async move { Ok::<_, Infallible>(answer.await) }
         });
+        let stream = Paced::new(stream, settings.timeouts.header, settings.timeouts.body_idle);
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
         tokio::select! {
             _ = connection.as_mut() => return,
@@ -186,7 +207,11 @@ pub(crate) fn opaque(client: Upgraded) -> (Box<dyn Stream>, Bytes) {
         Ok(out) => return out,
         Err(client) => client,
     };
-    (Box::new(TokioIo::new(client)), Bytes::new())
+    // A peer's, on the link.
+    match link::upgraded::<Guarded<TlsStream<TcpStream>>>(client) {
+        Ok(guarded) => bare(guarded),
+        Err(client) => (Box::new(TokioIo::new(client)), Bytes::new()),
+    }
 }
 
 fn unguarded<IO>(client: Upgraded) -> Result<(Box<dyn Stream>, Bytes), Upgraded>
@@ -194,9 +219,16 @@ where
     IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     // What the server had in its buffer can only be the guard's mark: it is dropped.
-    let Parts { io, .. } = client.downcast::<TokioIo<Guarded<IO>>>()?;
-    Ok(match io.into_inner().into_opaque() {
+    let Parts { io, .. } = client.downcast::<TokioIo<Paced<Guarded<IO>>>>()?;
+    Ok(bare(io.into_inner().into_inner()))
+}
+
+fn bare<IO>(guarded: Guarded<IO>) -> (Box<dyn Stream>, Bytes)
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    match guarded.into_opaque() {
         Ok((io, sent)) => (Box::new(io), sent),
         Err(guarded) => (guarded, Bytes::new()),
-    })
+    }
 }

@@ -1,11 +1,12 @@
 //! The walk of one request, from its head to its answer.
 
+use std::any::Any;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -14,11 +15,12 @@ use scope::{Plan, Site};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::body::{AnswerBody, LegBody, Live, Tape};
+use crate::body::{AnswerBody, LegBody, Tape};
 use crate::carry::{self, Found, Listener};
-use crate::core::{Core, ServiceState, State};
+use crate::core::{Core, ServiceState, State, Ticket};
 use crate::dispatch::{Bodies, Dispatch};
 use crate::headers;
+use crate::inflow::Live;
 use crate::leg::{self, Carried, LegFailure, MOST_HOPS};
 use crate::problem::Problem;
 use crate::said;
@@ -42,27 +44,48 @@ pub(crate) async fn handle(
     let Some(service) = state.service(&entry.service) else {
         return Problem::busy("this service was just removed from the configuration").into_response();
     };
-    let Some(ticket) = core.shared.admit(state.settings().limits.requests) else {
-        return Problem::busy("this site has as many requests in flight as it may").into_response();
-    };
+    let ticket = Rc::new(core.shared.enter());
     let switch = hyper::upgrade::on(&mut request);
     let (mut head, body) = request.into_parts();
-    if head.method == Method::CONNECT {
-        let problem = Problem::new(StatusCode::NOT_IMPLEMENTED, "connect", "CONNECT is not supported");
-        return problem.unsent().into_response();
-    }
-    headers::to_origin_form(&mut head);
-    headers::drop_peers_only(&mut head.headers);
-    let protocol = headers::end_of_hop(&mut head.headers);
-    let switch = protocol.map(|protocol| {
-        headers::switch(&mut head.headers, protocol);
-        Switch::new(switch)
-    });
-    let walk = Walk { core, state, service, client, switch };
+    let switches = match take_in(&mut head, state.settings().limits.headers) {
+        Ok(switches) => switches,
+        Err(problem) => return problem.into_response(),
+    };
+    let switch = switches.then(|| Switch::new(switch, Rc::clone(&ticket) as Rc<dyn Any>));
+    let walk = Walk { core, state, service, client, switch, ticket: Rc::clone(&ticket) };
     let mut response = walk.route(&entry, head, body).await;
     headers::drop_peers_only(response.headers_mut());
-    response.body_mut().hold(Rc::new(ticket));
+    response.body_mut().hold(ticket);
     response
+}
+
+/// Makes a head that came over one hop fit for the next. Says whether its sender wants to switch protocols.
+fn take_in(head: &mut Parts, most_headers: usize) -> Result<bool, Problem> {
+    if head.method == Method::CONNECT {
+        let problem = Problem::new(StatusCode::NOT_IMPLEMENTED, "connect", "CONNECT is not supported");
+        return Err(problem.unsent());
+    }
+    // On HTTP/1.1 a guard has seen to both.
+    if head.version == Version::HTTP_2 {
+        if head.headers.len() > most_headers {
+            let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+            let problem = Problem::new(status, "too-many-headers", "The request has too many headers");
+            return Err(problem.detail(format!("at most {most_headers} are taken")).unsent());
+        }
+        if let Some(what) = headers::ambiguity(head) {
+            let problem =
+                Problem::new(StatusCode::BAD_REQUEST, "ambiguous", "The request can be read in two ways");
+            return Err(problem.detail(what).unsent());
+        }
+    }
+    headers::to_origin_form(head);
+    headers::drop_peers_only(&mut head.headers);
+    let protocol = headers::end_of_hop(&mut head.headers);
+    let switches = protocol.is_some();
+    if let Some(protocol) = protocol {
+        headers::switch(&mut head.headers, protocol);
+    }
+    Ok(switches)
 }
 
 /// One request on its way.
@@ -72,6 +95,7 @@ struct Walk {
     service: Rc<ServiceState>,
     client: SocketAddr,
     switch: Option<Switch>,
+    ticket: Rc<Ticket>,
 }
 
 impl Walk {
@@ -99,19 +123,17 @@ impl Walk {
             Err(problem) => return problem.into_response(),
         };
         let line = self.audit_line(&head, &carried, &plan);
+        let Some(serde_json::Value::Object(mut line)) = line else {
+            return self.carry_out(plan, head, body, carried).await;
+        };
         let began = Instant::now();
         let core = Rc::clone(&self.core);
-        let response = self.carry_out(plan, head, body, carried).await;
-        if let Some(serde_json::Value::Object(mut line)) = line {
-            let sites = response.headers().get("scope-sites").and_then(|sites| sites.to_str().ok());
-            line.insert("status".to_owned(), response.status().as_u16().into());
-            line.insert("sites".to_owned(), sites.into());
-            line.insert(
-                "ms".to_owned(),
-                u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX).into(),
-            );
-            core.shared.audit.write(&line.into());
-        }
+        let response = Box::pin(self.carry_out(plan, head, body, carried)).await;
+        let sites = response.headers().get("scope-sites").and_then(|sites| sites.to_str().ok());
+        line.insert("status".to_owned(), response.status().as_u16().into());
+        line.insert("sites".to_owned(), sites.into());
+        line.insert("ms".to_owned(), u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX).into());
+        core.shared.audit.write(&line.into());
         response
     }
 
@@ -165,11 +187,14 @@ impl Walk {
         body: Incoming,
         carried: Carried,
     ) -> Response<AnswerBody> {
+        let settings = self.state.settings();
         match &*plan {
-            Plan::Site(site) if *site == self.state.settings().site => {
-                self.here(head, body, Some(&carried)).await
+            Plan::Site(site) if *site == settings.site => self.here(head, body, Some(&carried)).await,
+            _ if !self.ticket.away(settings.limits.requests) => {
+                Problem::busy("as many requests as may wait for other sites").into_response()
             }
-            Plan::Site(site) => self.there(site, head, body, &carried).await,
+            // Boxed, so that a local request is not the size of a shared one.
+            Plan::Site(site) => Box::pin(self.there(site, head, body, &carried)).await,
             several => {
                 if self.switch.is_some() {
                     return Problem::new(
@@ -180,13 +205,16 @@ impl Walk {
                     .unsent()
                     .into_response();
                 }
-                self.several(several, head, body, carried).await
+                Box::pin(self.several(several, head, body, carried)).await
             }
         }
     }
 
     /// To this site's own service.
     async fn here(self, head: Parts, body: Incoming, carried: Option<&Carried>) -> Response<AnswerBody> {
+        if !self.ticket.local(self.state.settings().limits.requests) {
+            return Problem::busy("this site has as many requests in flight as it may").into_response();
+        }
         let body = self.live(body);
         match leg::local(&self.core, &self.state, &self.service, head, body, carried).await {
             Ok(response) => upgrade::carry_out(response, self.switch),
@@ -244,8 +272,8 @@ impl Walk {
                 limits.replay_bytes,
             ))
         };
-        let (core, state, service) = (self.core, self.state, self.service);
-        Dispatch { core, state, service, head, body, carried }.run(plan, request).await
+        let (core, state, service, ticket) = (self.core, self.state, self.service, self.ticket);
+        Dispatch { core, state, service, head, body, carried, ticket }.run(plan, request).await
     }
 
     /// A read with a body may go to several sites at once: it has to be there as a whole.
@@ -306,14 +334,16 @@ pub(crate) async fn leg(
         Ok(leg) => leg,
         Err(problem) => return problem.into_response(),
     };
-    headers::to_origin_form(&mut head);
-    headers::drop_peers_only(&mut head.headers);
-    let protocol = headers::end_of_hop(&mut head.headers);
-    let switch = protocol.map(|protocol| {
-        headers::switch(&mut head.headers, protocol);
-        Switch::new(switch)
-    });
-    let walk = Walk { core, state, service, client: peer.address, switch };
+    // A peer's own limits were kept; it adds a few headers to what its client sent.
+    let switches = match take_in(&mut head, usize::MAX) {
+        Ok(switches) => switches,
+        Err(problem) => return problem.into_response(),
+    };
+    let ticket = Rc::new(ticket);
+    let switch = switches.then(|| Switch::new(switch, Rc::clone(&ticket) as Rc<dyn Any>));
+    // Its place is the peer's; it only counts as one more in flight.
+    let in_flight = Rc::new(core.shared.enter());
+    let walk = Walk { core, state, service, client: peer.address, switch, ticket: in_flight };
     let pause = walk.state.settings().timeouts.body_idle;
     let body = if body.is_end_stream() { LegBody::Empty } else { LegBody::Live(Live::new(body, pause)) };
     let answer = leg::local(&walk.core, &walk.state, &walk.service, head, body, Some(&carried)).await;
@@ -325,7 +355,7 @@ pub(crate) async fn leg(
         }
         Err(failure) => not_executed(failure, &walk),
     };
-    response.body_mut().hold(Rc::new(ticket));
+    response.body_mut().hold(Rc::new((ticket, walk.ticket)));
     response
 }
 
@@ -366,6 +396,11 @@ fn read_leg(
     if hops > MOST_HOPS {
         return Err(Problem::new(StatusCode::LOOP_DETECTED, "loop", "This request causes itself").unsent());
     }
-    let sender = core.shared.carry.sender(&head.headers, peer.address.ip());
+    let carry = &core.shared.carry;
+    let sender = match text(leg::SENDER) {
+        Some(sender) => carry.sender_at(&peer.site, sender.as_bytes()),
+        // A peer of an older version: all that it sends is counted together.
+        None => carry.sender(&head.headers, peer.address.ip()),
+    };
     Ok((service, Carried { scope, entered, hops, sender }))
 }

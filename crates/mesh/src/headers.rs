@@ -1,57 +1,87 @@
 //! Headers that are not for the other side (RFC 9110, 7.6.1), and those that only peers may set.
 
+use bytes::Bytes;
 use http::header::{
-    CONNECTION, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
-    TE, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TE, UPGRADE,
 };
 use http::request::Parts;
 use http::uri::{PathAndQuery, Uri};
+use http_body::Frame;
 
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+/// So many headers hyper reads without allocating, which it does for each message if it is given a limit.
+pub(crate) const HEADERS_ON_STACK: usize = 100;
 
 /// What peers tell each other starts with this.
 pub(crate) const PEERS_ONLY: &str = "archipel-";
 
 /// Takes away what concerns one connection only. Says which protocol the sender wants to switch to.
 pub(crate) fn end_of_hop(headers: &mut HeaderMap) -> Option<HeaderValue> {
+    // Few are there, most often none: looking for each would take longer than looking at all once.
+    let present: Vec<HeaderName> = headers.keys().filter(|name| is_of_one_hop(name)).cloned().collect();
     let mut upgrade = None;
-    if headers.contains_key(CONNECTION) {
+    // Before it goes: who sends it names it in `Connection`.
+    let trailers = present.contains(&TE) && headers.get_all(TE).iter().any(wants_trailers);
+    if present.contains(&CONNECTION) {
         let mut named = Vec::new();
         for value in headers.get_all(CONNECTION) {
             let Ok(text) = value.to_str() else { continue };
-            named.extend(text.split(',').filter_map(|name| HeaderName::try_from(name.trim()).ok()));
+            // These two, which are in most, are options and name no header but one that goes anyway.
+            let is_option =
+                |name: &&str| ["keep-alive", "close"].iter().any(|o| o.eq_ignore_ascii_case(name));
+            let listed = text.split(',').map(str::trim).filter(|name| !is_option(name));
+            named.extend(listed.filter_map(|name| HeaderName::try_from(name).ok()));
         }
         if named.contains(&UPGRADE) {
             upgrade = headers.get(UPGRADE).cloned();
         }
         for name in named {
             // A sender may not have us drop what frames or addresses the message.
-            if name != HOST && name != http::header::CONTENT_LENGTH {
+            if name != HOST && name != CONTENT_LENGTH {
                 headers.remove(name);
             }
         }
-        headers.remove(CONNECTION);
     }
-    let trailers = headers.get(TE).is_some_and(wants_trailers);
-    for name in [KEEP_ALIVE, PROXY_CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, UPGRADE] {
+    for name in present {
         headers.remove(name);
     }
-    headers.remove(TRANSFER_ENCODING);
     if trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
     upgrade
 }
 
+fn is_of_one_hop(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "connection"
+            | "keep-alive"
+            | "proxy-authenticate"
+            | "proxy-authorization"
+            | "proxy-connection"
+            | "te"
+            | "transfer-encoding"
+            | "upgrade"
+    )
+}
+
 fn wants_trailers(te: &HeaderValue) -> bool {
-    te.to_str().is_ok_and(|te| te.split(',').any(|coding| coding.trim().eq_ignore_ascii_case("trailers")))
+    let coding = |text: &str| text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    te.to_str().is_ok_and(|te| te.split(',').any(|text| coding(text) == "trailers"))
+}
+
+/// On HTTP/1.1, who sends `TE` names it in `Connection` (RFC 9110, 10.1.4); on HTTP/2 there is no
+/// `Connection`.
+pub(crate) fn name_te(headers: &mut HeaderMap) {
+    if headers.contains_key(TE) && !headers.contains_key(CONNECTION) {
+        headers.insert(CONNECTION, HeaderValue::from_static("te"));
+    }
 }
 
 /// The hop's own headers, for a sender that switches protocols.
 pub(crate) fn switch(headers: &mut HeaderMap, protocol: HeaderValue) {
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(UPGRADE, protocol);
+    headers.remove(TE);
 }
 
 /// Takes away what only peers may set.
@@ -60,6 +90,17 @@ pub(crate) fn drop_peers_only(headers: &mut HeaderMap) {
         headers.keys().filter(|name| name.as_str().starts_with(PEERS_ONLY)).cloned().collect();
     for name in names {
         headers.remove(name);
+    }
+}
+
+/// Trailers without what only peers may set.
+pub(crate) fn for_anyone(frame: Frame<Bytes>) -> Frame<Bytes> {
+    match frame.into_trailers() {
+        Ok(mut trailers) => {
+            drop_peers_only(&mut trailers);
+            Frame::trailers(trailers)
+        }
+        Err(frame) => frame,
     }
 }
 
@@ -75,7 +116,42 @@ pub(crate) fn to_origin_form(head: &mut Parts) {
         let path = head.uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
         head.uri = Uri::from(path);
     }
+    if head.version == http::Version::HTTP_2 {
+        // There is no way to tell an HTTP/2 client to go on; such a client does not wait.
+        head.headers.remove(EXPECT);
+    }
     head.version = http::Version::HTTP_11;
-    // We answer `100 Continue` ourselves, when the upstream begins to read.
-    head.headers.remove(EXPECT);
+}
+
+/// Whether the client waits for the service's word before it sends the body.
+pub(crate) fn expects_continue(headers: &HeaderMap) -> bool {
+    headers.get(EXPECT).is_some_and(|expect| expect.as_bytes().eq_ignore_ascii_case(b"100-continue"))
+}
+
+/// What an HTTP/2 request says in two ways. It becomes HTTP/1.1, where a guard refuses the same.
+pub(crate) fn ambiguity(head: &Parts) -> Option<&'static str> {
+    let headers = &head.headers;
+    if headers.get_all(HOST).iter().count() > 1 {
+        return Some("A request has one host.");
+    }
+    if let (Some(host), Some(authority)) = (headers.get(HOST), head.uri.authority())
+        && !host.as_bytes().eq_ignore_ascii_case(authority.as_str().as_bytes())
+    {
+        return Some("The authority and the Host field name different hosts.");
+    }
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    if let Some(length) = lengths.next()
+        && (lengths.next().is_some() || !is_plain_number(length.as_bytes()))
+    {
+        return Some("Content-Length is one decimal number.");
+    }
+    // Gateways of several languages take an underscore for a hyphen.
+    let looks_like_framing =
+        ["content_length", "transfer_encoding"].iter().any(|name| headers.contains_key(*name));
+    looks_like_framing.then_some("A field has the name of one that frames messages, with an underscore.")
+}
+
+fn is_plain_number(bytes: &[u8]) -> bool {
+    bytes == b"0"
+        || (bytes.iter().all(u8::is_ascii_digit) && bytes.first().is_some_and(|first| *first != b'0'))
 }

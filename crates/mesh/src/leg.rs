@@ -1,5 +1,7 @@
 //! One request to one site: the local service, or a peer. All that is sent anywhere is sent from here.
 
+use std::future::Future;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -10,12 +12,13 @@ use http_body::Body;
 use link::Lane;
 use plan::{Sent, Why};
 use scope::Site;
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 
 use crate::body::{AnswerBody, LegBody};
 use crate::carry::{Record, Sender};
 use crate::core::{Core, Parsed, ServiceState, State};
 use crate::headers;
+use crate::inflow::Inflow;
 use crate::problem::Problem;
 use crate::upstream;
 
@@ -24,6 +27,7 @@ pub(crate) const SERVICE: &str = "archipel-service";
 pub(crate) const SCOPE: &str = "archipel-scope";
 pub(crate) const ENTERED: &str = "archipel-entered";
 pub(crate) const HOPS: &str = "archipel-hops";
+pub(crate) const SENDER: &str = "archipel-sender";
 
 /// Calls that cause calls that cause calls: past this it is a loop.
 pub(crate) const MOST_HOPS: u8 = 16;
@@ -57,6 +61,11 @@ impl LegFailure {
         LegFailure { sent: Sent::No, why: Why::Refused, problem: Some(problem), detail: String::new() }
     }
 
+    /// This site's own services have as much to do as they may.
+    pub(crate) fn busy() -> LegFailure {
+        LegFailure::refused(Problem::busy("this site has as many requests in flight as it may"))
+    }
+
     /// As the answer to a client that asked for one site only.
     pub(crate) fn into_problem(self, whose: &str) -> Problem {
         if let Some(problem) = self.problem {
@@ -88,6 +97,7 @@ pub(crate) async fn local(
     carried: Option<&Carried>,
 ) -> Result<Response<AnswerBody>, LegFailure> {
     let settings = state.settings();
+    let mut handed_on = None;
     if let Some(carried) = carried {
         let record = Record {
             scope: carried.scope.text.clone(),
@@ -95,18 +105,23 @@ pub(crate) async fn local(
             hops: carried.hops.saturating_add(1),
             sender: carried.sender,
         };
-        let handed_on = core.shared.carry.hand_on(&mut head, record, core.now(), &mut |bytes| {
-            // The system always has randomness once it has started.
-            let _ = getrandom::fill(bytes);
-        });
-        handed_on.map_err(|error| LegFailure::refused(error.into()))?;
+        // An id of the application's own is one request's: people look for it in logs.
+        let shared = settings.profile.propagation.headers.is_empty();
+        let key = core.hand_on(&mut head, record, shared);
+        handed_on = Some(key.map_err(|error| LegFailure::refused(error.into()))?);
     }
-    let request = Request::from_parts(head, body);
-    let answer = timeout(settings.timeouts.response, service.upstreams.send(request)).await;
+    headers::name_te(&mut head.headers);
+    let inflow = body.inflow();
+    let request = until_told(head, body);
+    let answer =
+        in_time(settings.timeouts.response, inflow.as_deref(), service.upstreams.send(request)).await;
     let pause = settings.timeouts.body_idle;
-    match answer {
-        Ok(Ok(response)) => Ok(cleaned(response.map(|body| AnswerBody::local(body, pause)))),
-        Ok(Err(error)) => {
+    let answer = match answer {
+        Some(Ok(response)) => {
+            inflow.inspect(|inflow| inflow.watch(pause));
+            Ok(cleaned(response.map(|body| AnswerBody::local(body, pause))))
+        }
+        Some(Err(error)) => {
             let why = match error.kind {
                 upstream::Kind::Unreachable => Why::Unreachable,
                 upstream::Kind::Timeout => Why::TimedOut,
@@ -114,10 +129,19 @@ pub(crate) async fn local(
                 upstream::Kind::Protocol => Why::Protocol,
                 upstream::Kind::Reset | upstream::Kind::Body => Why::Reset,
             };
-            Err(LegFailure { sent: error.sent, why, problem: None, detail: error.to_string() })
+            let problem = inflow.and_then(|inflow| inflow.problem());
+            Err(LegFailure { sent: error.sent, why, problem, detail: error.to_string() })
         }
-        Err(_) => Err(late(settings.timeouts.response)),
+        None => Err(late(settings.timeouts.response)),
+    };
+    let causes_calls = match &answer {
+        Ok(response) => response.status() != StatusCode::UNAUTHORIZED,
+        Err(failure) => failure.sent != Sent::No,
+    };
+    if let Some(handed_on) = handed_on {
+        core.handed_on(handed_on, causes_calls);
     }
+    answer
 }
 
 /// Sends a request to another site, whose mesh hands it to its own service.
@@ -139,6 +163,7 @@ pub(crate) async fn peer(
         (SCOPE, &carried.scope.text),
         (ENTERED, carried.entered.name()),
         (HOPS, &carried.hops.to_string()),
+        (SENDER, &carried.sender.to_string()),
     ];
     for (name, text) in texts {
         // Names and canonical scopes are printable ASCII.
@@ -146,15 +171,19 @@ pub(crate) async fn peer(
             head.headers.insert(name, value);
         }
     }
+    // Only HTTP/1.1 can switch protocols, or tell a client to go on.
     let small = !head.headers.contains_key(http::header::UPGRADE)
+        && !headers::expects_continue(&head.headers)
         && body.size_hint().upper().is_some_and(|bytes| bytes <= SMALL_BODY_BYTES);
     let lane = if small { Lane::Small } else { Lane::Long };
-    let answer = pool.send(site.name(), Request::from_parts(head, body), lane);
-    match timeout(settings.timeouts.peer_response, answer).await {
-        Ok(Ok(response)) => {
+    let inflow = body.inflow();
+    let answer = pool.send(site.name(), until_told(head, body), lane);
+    match in_time(settings.timeouts.peer_response, inflow.as_deref(), answer).await {
+        Some(Ok(response)) => {
+            inflow.inspect(|inflow| inflow.watch(settings.timeouts.body_idle));
             Ok(cleaned(response.map(|body| AnswerBody::peer(body, settings.timeouts.body_idle))))
         }
-        Ok(Err(error)) => {
+        Some(Err(error)) => {
             let why = match error.kind {
                 link::Kind::Unreachable | link::Kind::UnknownSite => Why::Unreachable,
                 link::Kind::Timeout => Why::TimedOut,
@@ -165,9 +194,48 @@ pub(crate) async fn peer(
                 link::Sent::No => Sent::No,
                 link::Sent::Maybe => Sent::Maybe,
             };
-            Err(LegFailure { sent, why, problem: None, detail: error.to_string() })
+            let problem = inflow.and_then(|inflow| inflow.problem());
+            Err(LegFailure { sent, why, problem, detail: error.to_string() })
         }
-        Err(_) => Err(late(settings.timeouts.peer_response)),
+        None => Err(late(settings.timeouts.peer_response)),
+    }
+}
+
+/// The request, whose body is not read before the service says so, if the client waits for that.
+fn until_told(mut head: Parts, mut body: LegBody) -> Request<LegBody> {
+    let word = match &mut body {
+        LegBody::Live(live) if headers::expects_continue(&head.headers) => Some(live.wait_for_word()),
+        _ => None,
+    };
+    if word.is_none() {
+        // Nothing is left to wait for: the body is there, or is kept for another site too.
+        head.headers.remove(http::header::EXPECT);
+    }
+    let mut request = Request::from_parts(head, body);
+    if let Some(word) = word {
+        hyper::ext::on_informational(&mut request, move |answer| {
+            if answer.status() == StatusCode::CONTINUE {
+                word.notify_one();
+            }
+        });
+    }
+    request
+}
+
+/// Waits for the head of an answer. The time counts from when the request last moved: a long upload is not
+/// a slow answer.
+async fn in_time<T>(limit: Duration, inflow: Option<&Inflow>, answer: impl Future<Output = T>) -> Option<T> {
+    let Some(inflow) = inflow else { return timeout(limit, answer).await.ok() };
+    let mut answer = pin!(answer);
+    loop {
+        let deadline = inflow.deadline(limit);
+        if let Ok(answer) = timeout_at(deadline, answer.as_mut()).await {
+            return Some(answer);
+        }
+        if inflow.deadline(limit) <= deadline {
+            inflow.give_up();
+            return None;
+        }
     }
 }
 

@@ -2,10 +2,10 @@
 //!
 //! No application is known here by name: what is particular to one is data in its profile.
 //!
-//! In the order in which a request meets them: `mesh` (threads and listeners), `front` (connections),
-//! `handle` (the walk of a request), `carry` (which scope it has), `core` (the plan, remembered),
-//! `dispatch` (a plan of several sites), `leg` (one request to one site), `upstream` (the local service),
-//! `body`, `said` and `problem` (answers), `audit`, `observe`.
+//! In the order in which a request meets them: `mesh` (threads and listeners), `front` and `paced`
+//! (connections), `handle` (the walk of a request), `carry` (which scope it has), `core` (the plan,
+//! remembered), `dispatch` (a plan of several sites), `leg` (one request to one site), `upstream` (the local
+//! service), `inflow` and `body` (bodies), `upgrade`, `said` and `problem` (answers), `audit`, `observe`.
 
 mod audit;
 mod body;
@@ -15,9 +15,11 @@ mod dispatch;
 mod front;
 mod handle;
 mod headers;
+mod inflow;
 mod leg;
 mod mesh;
 mod observe;
+mod paced;
 mod problem;
 mod said;
 mod settings;

@@ -16,7 +16,7 @@ use link::{ClientTls, Drain, IdentityError, Server, ServerTls};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::task::{JoinHandle as Task, LocalSet, spawn_local};
+use tokio::task::{JoinHandle as Task, JoinSet, LocalSet, spawn_local};
 
 use crate::audit::Audit;
 use crate::carry::{self, Carry, Listener, Secret};
@@ -110,6 +110,8 @@ impl Mesh {
             observer: Observer::default(),
             bypass: AtomicBool::new(false),
             in_flight: AtomicUsize::new(0),
+            local: AtomicUsize::new(0),
+            away: AtomicUsize::new(0),
             started: Instant::now(),
         });
         let mut mesh = Mesh { shared, cores: Vec::new(), bound: Mutex::default() };
@@ -200,6 +202,9 @@ impl Mesh {
         let mut listeners: Vec<Vec<_>> = (0..cores).map(|_| Vec::new()).collect();
         for place in wanted.iter().filter(|place| !bound.contains_key(*place)) {
             let mut address = place.1;
+            if !bound.values().any(|ours| *ours == address) {
+                probe(address).map_err(|source| StartError::Bind { address, source })?;
+            }
             for listeners in &mut listeners {
                 let listener =
                     listen(address).map_err(|source| StartError::Bind { address: place.1, source })?;
@@ -229,18 +234,34 @@ fn wanted(settings: &Settings) -> Vec<Configured> {
     wanted
 }
 
+/// Whether an address is free. A listener that shares its address with those of the other cores would
+/// share it with another process of the same user too, and each would get some of the connections.
+fn probe(address: SocketAddr) -> io::Result<()> {
+    if address.port() == 0 {
+        return Ok(());
+    }
+    let socket = socket(address)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)
+}
+
 /// A listener that shares its address with those of the other cores.
 fn listen(address: SocketAddr) -> io::Result<StdListener> {
+    let socket = socket(address)?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+fn socket(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
     socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
+    Ok(socket)
 }
 
 fn snapshot(settings: Settings) -> Result<(Arc<Snapshot>, Option<ServerTls>), StartError> {
@@ -260,7 +281,9 @@ fn run_core(index: usize, shared: Arc<Shared>, first: Arc<Snapshot>, commands: U
     LocalSet::new().block_on(&runtime, async move {
         // Peers and upstreams are connected to by tasks of this core: it is made here.
         let core = Rc::new(Core::new(shared, first));
-        Running { core, index, listening: BTreeMap::new(), checks: Vec::new() }.follow(commands).await;
+        Running { core, index, listening: BTreeMap::new(), leaving: JoinSet::new(), checks: Vec::new() }
+            .follow(commands)
+            .await;
     });
 }
 
@@ -269,6 +292,8 @@ struct Running {
     core: Rc<Core>,
     index: usize,
     listening: BTreeMap<Configured, (Drain, Task<()>)>,
+    /// Listeners that a reload closed, each until its last request is answered.
+    leaving: JoinSet<()>,
     checks: Vec<Task<()>>,
 }
 
@@ -299,14 +324,16 @@ impl Running {
         listeners: Vec<(Configured, StdListener)>,
     ) {
         let wanted = wanted(&snapshot.settings);
-        self.listening.retain(|place, (drain, _)| {
-            let stays = wanted.contains(place);
-            if !stays {
-                // It ends by itself, with its last request.
-                drain.start();
-            }
-            stays
-        });
+        // Those that have left by now need no remembering.
+        while self.leaving.try_join_next().is_some() {}
+        let (stay, leave) = std::mem::take(&mut self.listening)
+            .into_iter()
+            .partition::<BTreeMap<_, _>, _>(|(place, _)| wanted.contains(place));
+        self.listening = stay;
+        for (_, (drain, task)) in leave {
+            drain.start();
+            self.leaving.spawn_local(async { drop(task.await) });
+        }
         for (place, listener) in listeners {
             let Ok(listener) = TcpListener::from_std(listener) else { continue };
             let (drain, draining) = Drain::new();
@@ -317,7 +344,12 @@ impl Running {
                 }
                 (Place::Link, Some(tls)) => {
                     let limits = link::Limits::default();
-                    let guard = http1guard::Limits::default();
+                    // What another site took from its client, it may send here with what legs add.
+                    let guard = http1guard::Limits {
+                        head_bytes: usize::try_from(limits.header_bytes).unwrap_or(usize::MAX),
+                        fields: limits.headers,
+                        ..http1guard::Limits::default()
+                    };
                     let server =
                         Server::new(tls.clone(), limits).wrapping(move |stream| Guarded::new(stream, guard));
                     spawn_local(server.serve(listener, draining, move |request, peer| {
@@ -346,7 +378,7 @@ impl Running {
         }
     }
 
-    async fn drain(self, patience: Duration) {
+    async fn drain(mut self, patience: Duration) {
         for (drain, _) in self.listening.values() {
             drain.start();
         }
@@ -354,6 +386,7 @@ impl Running {
             for (_, (_, task)) in self.listening {
                 let _ = task.await;
             }
+            while self.leaving.join_next().await.is_some() {}
         };
         let _ = tokio::time::timeout(patience, ended).await;
     }

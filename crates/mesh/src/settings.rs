@@ -71,7 +71,7 @@ pub struct Limits {
     pub headers: usize,
     /// Connections of clients at the same time, for each listener.
     pub connections: usize,
-    /// Requests in flight at the same time.
+    /// Requests in flight to this site's own services; and as many that may need other sites.
     pub requests: usize,
     /// Requests in flight to one peer.
     pub requests_per_peer: usize,

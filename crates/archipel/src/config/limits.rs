@@ -37,7 +37,7 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             header_bytes: 64 << 10,
-            headers: 128,
+            headers: 100,
             connections: 10_000,
             requests: 4096,
             requests_per_peer: 1024,

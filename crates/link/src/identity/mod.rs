@@ -193,6 +193,14 @@ impl Identity {
         &self.site
     }
 
+    /// Whether two are the same, each to its last byte: one that was read again, and had not changed.
+    #[must_use]
+    pub fn is_same_as(&self, other: &Identity) -> bool {
+        self.certificate == other.certificate
+            && self.authority == other.authority
+            && self.key.secret_der() == other.key.secret_der()
+    }
+
     /// When peers stop believing this identity.
     #[must_use]
     pub fn valid_until(&self) -> SystemTime {

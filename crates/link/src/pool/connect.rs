@@ -20,6 +20,9 @@ use crate::exec::Local;
 use crate::watched::Watched;
 use crate::{BoxError, socket, tls};
 
+/// Headers of an answer on the long lane. hyper's own limit of 100 is less than some services send.
+const MAX_HEADERS: usize = 256;
+
 /// No connection was made.
 #[derive(Debug)]
 pub(super) struct ConnectError {
@@ -99,6 +102,7 @@ pub(super) async fn long(
         .await
         .map_err(|_| ConnectError::timeout(step))??;
     let (sender, connection) = http1::Builder::new()
+        .max_headers(MAX_HEADERS)
         .max_header_size(usize::try_from(settings.header_bytes).unwrap_or(usize::MAX))
         .handshake(TokioIo::new(stream))
         .await

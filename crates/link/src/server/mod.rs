@@ -18,6 +18,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
+use hyper::upgrade::Upgraded;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -242,6 +243,15 @@ impl<W> Server<W> {
             .auto_date_header(false);
         builder
     }
+}
+
+/// The stream of a request that switched protocols, as [`Server::wrapping`] made it. Bytes that were read
+/// from it and not used are dropped: whoever wraps knows what they can be. Another stream comes back.
+pub fn upgraded<IO>(stream: Upgraded) -> Result<IO, Upgraded>
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    Ok(stream.downcast::<TokioIo<Watched<IO>>>()?.io.into_inner().into_inner())
 }
 
 /// Returns once an HTTP/1.1 peer has closed its side: it has gone, with its request. (hyper waits for the

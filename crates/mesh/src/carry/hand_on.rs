@@ -45,6 +45,18 @@ impl Carry {
         }
     }
 
+    /// Puts a key on a request that it stands for as well: one of the same sender, with the same scope, as far
+    /// from the client.
+    pub fn hand_on_again(
+        &self,
+        parts: &mut Parts,
+        key: Key,
+        scope: &str,
+        random: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), Error> {
+        self.write(&mut parts.headers, key, scope, random)
+    }
+
     fn write(
         &self,
         headers: &mut HeaderMap,
@@ -60,19 +72,18 @@ impl Carry {
             let value = HeaderValue::try_from(key.write(*form)).map_err(|_| Error::TooManyHeaders)?;
             headers.try_insert(name.clone(), value).map_err(|_| Error::TooManyHeaders)?;
         }
-        let member = format!("{KEY_MEMBER}={}", key.write(Form::Hex));
+        let member = [KEY_MEMBER, "=", &key.write(Form::Hex)].concat();
         if self.names.tracestate {
             trace::ensure(headers, random)?;
             members::take(headers, &TRACESTATE, &[KEY_MEMBER], |_| true);
-            members::put_first(headers, &TRACESTATE, std::slice::from_ref(&member), TRACESTATE_MEMBERS)?;
+            members::put_first(headers, &TRACESTATE, &member, TRACESTATE_MEMBERS - 1)?;
         }
         if self.names.baggage {
             members::take(headers, &BAGGAGE, &[KEY_MEMBER, SCOPE_MEMBER], |_| true);
-            let scope = format!("{SCOPE_MEMBER}={}", percent::encode(scope));
-            let length = members::length(headers, &BAGGAGE) + member.len() + 1 + scope.len();
+            let both = [member.as_str(), ",", SCOPE_MEMBER, "=", &percent::encode(scope)].concat();
             // What is too long for some would be dropped whole: then the key alone goes.
-            let ours = if length <= BAGGAGE_BYTES { vec![member, scope] } else { vec![member] };
-            members::put_first(headers, &BAGGAGE, &ours, usize::MAX)?;
+            let fits = members::length(headers, &BAGGAGE) + both.len() <= BAGGAGE_BYTES;
+            members::put_first(headers, &BAGGAGE, if fits { &both } else { &member }, usize::MAX)?;
         }
         Ok(())
     }

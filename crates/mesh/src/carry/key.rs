@@ -7,6 +7,8 @@ use profile::Form;
 use siphasher::sip::SipHasher24;
 use siphasher::sip128::{Hasher128, SipHasher24 as SipHasher24Wide};
 
+use super::hex;
+
 /// What this site's keys are made with. Whoever knows it can make keys.
 #[derive(Clone)]
 pub struct Secret([u8; 16]);
@@ -73,17 +75,16 @@ impl Key {
     /// The key in a form.
     #[must_use]
     pub fn write(self, form: Form) -> String {
-        let Key { nonce, mac } = self;
-        let uuid = || {
-            let (low, mid, high) = (nonce >> 32, (nonce >> 16) & 0xffff, nonce & 0xffff);
-            let (clock, node) = (mac >> 48, mac & 0xffff_ffff_ffff);
-            format!("{low:08x}-{mid:04x}-{high:04x}-{clock:04x}-{node:012x}")
+        let bytes = (u128::from(self.nonce) << 64 | u128::from(self.mac)).to_be_bytes();
+        let (prefix, dashes): (_, &[usize]) = match form {
+            Form::Hex => ("", &[]),
+            Form::Uuid => ("", &[4, 6, 8, 10]),
+            Form::ReqUuid => ("req-", &[4, 6, 8, 10]),
         };
-        match form {
-            Form::Hex => format!("{nonce:016x}{mac:016x}"),
-            Form::Uuid => uuid(),
-            Form::ReqUuid => format!("req-{}", uuid()),
-        }
+        let mut text = String::with_capacity(prefix.len() + 2 * bytes.len() + dashes.len());
+        text.push_str(prefix);
+        hex::push(&mut text, &bytes, dashes);
+        text
     }
 }
 

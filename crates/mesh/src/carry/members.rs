@@ -44,19 +44,22 @@ pub(super) fn take(
     }
 }
 
-/// Puts members in front, and keeps those behind them up to a total of `most`. One header is left: many
-/// readers see only the first.
+/// Puts members in front, and keeps up to `most` of those behind them. One header is left: many readers see
+/// only the first.
 pub(super) fn put_first(
     headers: &mut HeaderMap,
     list: &HeaderName,
-    first: &[String],
+    first: &str,
     most: usize,
 ) -> Result<(), Error> {
-    let ours = first.iter().map(String::as_bytes);
     let others = headers.get_all(list).iter().flat_map(split);
     let others = others.filter(|member| !member.trim_ascii().is_empty());
-    let all: Vec<&[u8]> = ours.chain(others).take(most).collect();
-    let value = HeaderValue::from_bytes(&all.join(&b',')).map_err(|_| Error::TooManyHeaders)?;
+    let mut all = first.as_bytes().to_vec();
+    for member in others.take(most) {
+        all.push(b',');
+        all.extend_from_slice(member);
+    }
+    let value = HeaderValue::try_from(all).map_err(|_| Error::TooManyHeaders)?;
     headers.try_insert(list.clone(), value).map_err(|_| Error::TooManyHeaders)?;
     Ok(())
 }

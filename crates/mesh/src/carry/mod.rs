@@ -7,12 +7,13 @@
 //! A trace id or a token alone never selects a scope: many requests share them.
 //!
 //! In the order in which a request meets them: `find` (what it carries, taken out of it), `path`, `members`
-//! (lists such as `tracestate`), `percent`, `key`, `sender`, `records`, `hand_on`, `trace`. There is no
+//! (lists such as `tracestate`), `percent`, `key`, `hex`, `sender`, `records`, `hand_on`, `trace`. There is no
 //! socket, clock or randomness here: time is a duration since any fixed start, the same for all calls.
 
 mod error;
 mod find;
 mod hand_on;
+mod hex;
 mod key;
 mod members;
 mod names;

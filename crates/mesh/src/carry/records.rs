@@ -43,7 +43,7 @@ impl Default for Limits {
 }
 
 /// What a key stands for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
     /// The scope, as a text that can be parsed again. Not parsed: that takes many times the space.
     pub scope: Arc<str>,
@@ -117,6 +117,12 @@ impl Records {
     pub fn get(&self, key: Key, now: Duration) -> Option<Record> {
         let shard = self.shard(key.nonce());
         shard.get(&key.nonce()).filter(|kept| now < kept.expires).map(|kept| kept.record.clone())
+    }
+
+    /// How long a record is kept.
+    #[must_use]
+    pub fn lifetime(&self) -> Duration {
+        self.limits.lifetime
     }
 
     /// How many records are kept, expired ones that no sweep has met included.

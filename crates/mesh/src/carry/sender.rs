@@ -1,5 +1,6 @@
 //! Who a request is counted for.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use http::HeaderMap;
@@ -10,7 +11,22 @@ use super::Carry;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sender(pub(super) u128);
 
+/// As one site tells another whom a request is counted for.
+impl fmt::Display for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
 impl Carry {
+    /// Whom a request of another site is counted for. Each of its senders is one here: all of them come
+    /// from the same address, and one that floods must not take the place of the others. What the site
+    /// says is not believed beyond itself.
+    #[must_use]
+    pub fn sender_at(&self, site: &str, sender: &[u8]) -> Sender {
+        Sender(self.secret.hash(&[b"site", site.as_bytes(), sender]))
+    }
+
     /// Who sent a request: what the headers say that the profile names, else the client's address.
     ///
     /// Nothing is proved: whoever makes up a token per request is a new sender each time, until the records

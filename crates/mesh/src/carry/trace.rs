@@ -1,10 +1,9 @@
 //! W3C `traceparent`. Services that are traced drop a `tracestate` that has no valid one beside it.
 
-use std::fmt::Write;
-
 use http::header::{HeaderMap, HeaderValue};
 
 use super::error::Error;
+use super::hex;
 use super::names::TRACEPARENT;
 
 /// Makes a `traceparent` unless there is a valid one.
@@ -17,14 +16,13 @@ pub(super) fn ensure(headers: &mut HeaderMap, random: &mut dyn FnMut(&mut [u8]))
     }
     let mut bits = [0; 24];
     random(&mut bits);
-    let mut text = String::from("00-");
-    for (index, byte) in bits.iter().enumerate() {
-        // Neither id may be all zeros: their last bits are ones.
-        let byte = if matches!(index, 15 | 23) { byte | 1 } else { *byte };
-        let dash = if index == 15 { "-" } else { "" };
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}{dash}");
+    // Neither id may be all zeros: their last bits are ones.
+    for last in [15, 23] {
+        bits.get_mut(last).into_iter().for_each(|byte: &mut u8| *byte |= 1);
     }
+    let mut text = String::with_capacity(55);
+    text.push_str("00-");
+    hex::push(&mut text, &bits, &[16]);
     // Sampled: it is what most tracers decide by themselves for a request without a `traceparent`, and "not
     // sampled" would end the traces of every scoped request.
     text.push_str("-01");

@@ -19,9 +19,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::error::{BoxError, Kind};
 use super::{Settings, Target};
-
-/// Headers of an answer. hyper's own limit of 100 is less than some services send.
-const MAX_HEADERS: usize = 256;
+use crate::headers::HEADERS_ON_STACK;
 
 /// Connects and hands the connection to a task of this core.
 ///
@@ -44,8 +42,11 @@ where
     let stream = dial(target, settings.connect_timeout).await?;
     let unreachable = |error: hyper::Error| (Kind::Unreachable, error.into());
     let io = TokioIo::new(Io { stream, _open: open });
-    let (sender, connection) =
-        Builder::new().max_headers(MAX_HEADERS).handshake(io).await.map_err(unreachable)?;
+    let mut builder = Builder::new();
+    if settings.max_headers > HEADERS_ON_STACK {
+        builder.max_headers(settings.max_headers);
+    }
+    let (sender, connection) = builder.handshake(io).await.map_err(unreachable)?;
     tokio::task::spawn_local(async move {
         // Its errors reach whoever waits for an answer; between requests nobody needs to know.
         let _ = connection.with_upgrades().await;

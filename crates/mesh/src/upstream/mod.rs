@@ -54,6 +54,8 @@ pub struct Settings {
     pub max_idle: usize,
     /// Connections of any kind per target, those taken over by an upgrade included.
     pub max_connections_per_target: usize,
+    /// Headers of an answer.
+    pub max_headers: usize,
 }
 
 impl Default for Settings {
@@ -64,6 +66,7 @@ impl Default for Settings {
             idle_timeout: Duration::from_secs(4),
             max_idle: 256,
             max_connections_per_target: 4096,
+            max_headers: 100,
         }
     }
 }

@@ -123,7 +123,9 @@ where
                 Err(taken) => return Err(taken),
             }
         }
-        let mut sender = match connect(&slot.target, &slot.open, &self.settings).await {
+        // Boxed: it is large, and seldom needed.
+        let connecting = Box::pin(connect(&slot.target, &slot.open, &self.settings));
+        let mut sender = match connecting.await {
             Ok(sender) => sender,
             Err((kind, source)) => {
                 if kind != Kind::TooMany {

@@ -1,0 +1,19 @@
+//! The HTTP data plane, whole: a real mesh between raw bytes on both sides.
+//!
+//! Most tests run twice: to the site's own service, and through a second site over a real link.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(clippy::indexing_slicing, clippy::string_slice, reason = "a test fails by panicking")]
+#![allow(unreachable_pub, reason = "modules of one test binary")]
+
+mod ambiguous;
+mod bodies;
+mod expect;
+mod harness;
+mod headers;
+mod http2;
+mod limits;
+mod memory;
+mod messages;
+mod timeouts;
+mod tls;
+mod upgrade;
