@@ -86,7 +86,6 @@ core.register_action("scope", {"http-req"}, function(txn)
 end)
 """
 
-# A record lives as long as calls can be caused; here none is, and the load is one sender's.
 ARCHIPEL_TOML = """
 site = "Site1"
 profile = "rest"
@@ -95,9 +94,6 @@ threads = 1
 [services.image]
 public = ["127.0.0.1:{port}"]
 upstreams = ["http://127.0.0.1:{backend}"]
-[limits]
-records_per_sender = 1000000
-record_lifetime = "500ms"
 """
 
 

@@ -302,6 +302,13 @@ impl State {
         &self.snapshot.settings
     }
 
+    /// Closes connections to services that nobody used for too long.
+    pub(crate) fn sweep(&self) {
+        for service in self.services.values() {
+            service.upstreams.sweep();
+        }
+    }
+
     pub(crate) fn service(&self, name: &str) -> Option<Rc<ServiceState>> {
         self.services.get(name).cloned()
     }

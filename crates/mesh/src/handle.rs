@@ -101,9 +101,6 @@ struct Walk {
 impl Walk {
     async fn route(self, entry: &Entry, mut head: Parts, body: Incoming) -> Response<AnswerBody> {
         let settings = self.state.settings();
-        if self.core.shared.bypass.load(Ordering::Relaxed) {
-            return self.here(head, body, None).await;
-        }
         if settings.observe {
             let propagation = &settings.profile.propagation;
             let line = self.core.shared.observer.look(&head, entry.listener, &self.service.name, propagation);
@@ -113,14 +110,18 @@ impl Walk {
         let default = settings.services.get(&self.service.name).and_then(|service| service.scope.as_ref());
         let place = carry::Entry { listener: entry.listener, default: default.map(|scope| scope.text()) };
         let found = self.core.shared.carry.find(&mut head, &place, self.core.now());
+        if self.core.shared.bypass.load(Ordering::Relaxed) {
+            // Whatever scope it brought was taken out, so that also a path with one leads to the service.
+            return self.here(head, body, None).await;
+        }
         let carried = match found.map_err(Problem::from).and_then(|found| self.carried(found, &head)) {
             Ok(Some(carried)) => carried,
             Ok(None) => return self.here(head, body, None).await,
-            Err(problem) => return problem.into_response(),
+            Err(problem) => return self.refuse(&head, problem),
         };
         let plan = match self.plan(&carried) {
             Ok(plan) => plan,
-            Err(problem) => return problem.into_response(),
+            Err(problem) => return self.refuse(&head, problem),
         };
         let line = self.audit_line(&head, &carried, &plan);
         let Some(serde_json::Value::Object(mut line)) = line else {
@@ -301,6 +302,26 @@ impl Walk {
     }
 
     fn audit_line(&self, head: &Parts, carried: &Carried, plan: &Plan) -> Option<serde_json::Value> {
+        let mut line = self.who_and_what(head)?;
+        if let serde_json::Value::Object(line) = &mut line {
+            line.insert("entered".to_owned(), carried.entered.name().into());
+            line.insert("scope".to_owned(), (*carried.scope.text).into());
+            line.insert("plan".to_owned(), plan.to_string().into());
+        }
+        Some(line)
+    }
+
+    /// Refuses a request for its scope, and writes that down.
+    fn refuse(&self, head: &Parts, problem: Problem) -> Response<AnswerBody> {
+        if let Some(serde_json::Value::Object(mut line)) = self.who_and_what(head) {
+            line.insert("refused".to_owned(), problem.kind().into());
+            line.insert("status".to_owned(), problem.status().as_u16().into());
+            self.core.shared.audit.write(&line.into());
+        }
+        problem.into_response()
+    }
+
+    fn who_and_what(&self, head: &Parts) -> Option<serde_json::Value> {
         if !self.core.shared.audit.is_on() {
             return None;
         }
@@ -308,12 +329,9 @@ impl Walk {
         Some(json!({
             "time": now.as_secs_f64(),
             "client": self.client.to_string(),
-            "entered": carried.entered.name(),
             "service": self.service.name,
             "method": head.method.as_str(),
             "path": head.uri.path(),
-            "scope": &*carried.scope.text,
-            "plan": plan.to_string(),
         }))
     }
 }

@@ -28,6 +28,9 @@ use crate::settings::Settings;
 use crate::upstream::Health;
 use crate::upstream::health::watch;
 
+/// How often a core closes what nobody uses.
+const TICK: Duration = Duration::from_secs(5);
+
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
 
@@ -300,7 +303,16 @@ struct Running {
 impl Running {
     async fn follow(mut self, mut commands: UnboundedReceiver<Command>) {
         let mut first = true;
-        while let Some(command) = commands.recv().await {
+        let mut tick = tokio::time::interval(TICK);
+        loop {
+            let command = tokio::select! {
+                command = commands.recv() => command,
+                _ = tick.tick() => {
+                    self.core.state().sweep();
+                    continue;
+                }
+            };
+            let Some(command) = command else { return };
             match command {
                 Command::Apply(snapshot, tls, listeners) => {
                     if !std::mem::take(&mut first) {

@@ -88,6 +88,15 @@ impl Problem {
             .unsent()
     }
 
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The last part of its type.
+    pub(crate) fn kind(&self) -> &'static str {
+        self.kind
+    }
+
     pub(crate) fn into_response(self) -> Response<AnswerBody> {
         let mut document = json!({
             "type": format!("urn:archipel:{}", self.kind),
