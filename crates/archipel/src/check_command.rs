@@ -14,8 +14,8 @@ Examples:
   archipel check
   archipel check /etc/archipel/archipel.toml
 
-Prints what the file says, in short. Everything that is wrong with it is explained on standard error,
-with exit status 2. No port is bound and nothing is written.")]
+Prints what the file says, in short. Everything that is wrong with it is explained on standard
+error, with exit status 2. No port is bound and nothing is written.")]
 pub(crate) struct CheckCommand {
     /// The configuration.
     #[arg(value_name = "FILE", default_value = "archipel.toml")]

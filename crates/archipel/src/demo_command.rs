@@ -14,8 +14,8 @@ Examples:
   archipel demo           plays the scenarios, then stays up for you to play with
   archipel demo --once    plays them, prints `ok NAME` or `FAILED NAME` for each, and exits
 
-Three sites run on this machine, each with its own Archipel and its own sample application; between them
-is an emulated network. Nothing is reachable from outside, and nothing stays behind.")]
+Three sites run on this machine, each with its own Archipel and its own sample application; between
+them is an emulated network. Nothing is reachable from outside, and nothing stays behind.")]
 pub(crate) struct DemoCommand {
     /// Exit after the scenarios, with one line for each.
     #[arg(long)]

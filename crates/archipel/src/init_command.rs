@@ -10,11 +10,11 @@ use crate::Failure;
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  archipel init --site Site1                      makes ./authority if it is not there, and ./identity
+  archipel init --site Site1                      makes ./authority if it is missing, and ./identity
   archipel init --site 'DC 2' --out dc2/identity  another site of the same operator
 
-Keep the authority's directory somewhere safe, away from the sites: who has it can be any site. Copy each
-site's identity to that site and name it in archipel.toml: identity = \"identity\".")]
+Keep the authority's directory somewhere safe, away from the sites: who has it can be any site.
+Copy each site's identity to that site, and name it in archipel.toml: identity = \"identity\".")]
 pub(crate) struct InitCommand {
     /// The site's name.
     #[arg(long, value_name = "SITE")]

@@ -16,7 +16,7 @@ use scope::{Diagnostic, Style};
 
 /// Geo-distributes applications that were never written for it.
 #[derive(Parser)]
-#[command(name = "archipel", version, max_term_width = 110, disable_help_subcommand = true)]
+#[command(name = "archipel", version, max_term_width = 100, disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

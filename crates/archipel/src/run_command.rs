@@ -19,8 +19,8 @@ Examples:
   archipel run
   archipel run /etc/archipel/archipel.toml
 
-SIGHUP reads the file again, without dropping a request; a file with faults is refused, and the old one
-stays. SIGTERM and SIGINT stop to accept and answer what is in flight.")]
+SIGHUP reads the file again, without dropping a request; a file with faults is refused, and the
+old one stays. SIGTERM and SIGINT stop to accept, and answer what is in flight.")]
 pub(crate) struct RunCommand {
     /// The configuration.
     #[arg(value_name = "FILE", default_value = "archipel.toml")]
