@@ -1,4 +1,4 @@
-//! The admin socket: HTTP over a Unix socket in the state directory, for `archipel bypass` and `status`.
+//! The admin socket: HTTP over a Unix socket in the state directory, for `archipel bypass`.
 
 use std::convert::Infallible;
 use std::io;
@@ -46,7 +46,12 @@ pub async fn listen(state: &Path) -> io::Result<UnixListener> {
 /// Answers until dropped. The mesh is only borrowed, and never across a wait: a connection that somebody
 /// leaves open must not keep it from being drained.
 pub async fn serve(listener: UnixListener, site: String, mesh: Weak<Mesh>) {
-    while let Ok((stream, _)) = listener.accept().await {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            // Out of files, most likely: that is no time to stop listening to the operator.
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            continue;
+        };
         let (site, mesh) = (site.clone(), Weak::clone(&mesh));
         tokio::task::spawn_local(async move {
             let service = service_fn(|request| {

@@ -22,6 +22,9 @@ pub(crate) struct BypassCommand {
     /// The configuration that the mesh was started with.
     #[arg(value_name = "FILE", default_value = "archipel.toml")]
     file: PathBuf,
+    /// Its state directory, if the file cannot be read just now.
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -36,20 +39,24 @@ enum Action {
 
 impl BypassCommand {
     pub(crate) fn run(self) -> Result<String, Failure> {
-        let config = check_command::load(&self.file)?;
+        let state = match self.state {
+            Some(state) => state,
+            None => check_command::load(&self.file)?.state.clone(),
+        };
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Io)?;
         let answer = LocalSet::new().block_on(&runtime, async {
             match self.action {
-                Action::Show => admin::ask(&config.state, Method::GET, "/v1/status", None).await,
+                Action::Show => admin::ask(&state, Method::GET, "/v1/status", None).await,
                 Action::On | Action::Off => {
                     let body = json!({ "on": matches!(self.action, Action::On) });
-                    admin::ask(&config.state, Method::PUT, "/v1/bypass", Some(body)).await
+                    admin::ask(&state, Method::PUT, "/v1/bypass", Some(body)).await
                 }
             }
         });
         let answer = answer.map_err(|why| Failure::Io(std::io::Error::other(why)))?;
         let on = answer.get("bypass").and_then(serde_json::Value::as_bool).unwrap_or_default();
-        Ok(format!("bypass is {} at {}", if on { "on" } else { "off" }, config.site))
+        let site = answer.get("site").and_then(serde_json::Value::as_str).unwrap_or_default();
+        Ok(format!("bypass is {} at {site}", if on { "on" } else { "off" }))
     }
 }

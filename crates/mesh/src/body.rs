@@ -177,6 +177,8 @@ pub(crate) struct Tape {
     limit_bytes: usize,
     /// More was read than may be kept: only who reads now can go on.
     overflown: bool,
+    /// How many have begun to read: only the last may.
+    readers: usize,
     ended: bool,
     hint: SizeHint,
 }
@@ -192,14 +194,17 @@ impl Tape {
             limit_bytes,
             overflown: false,
             ended: false,
+            readers: 0,
             hint,
         }))
     }
 
     /// A body from the start, unless the start is gone.
     pub(crate) fn read(tape: &Rc<RefCell<Tape>>) -> Option<LegBody> {
-        let from_start = !tape.borrow().overflown;
-        from_start.then(|| LegBody::Taped(TapeReader { tape: Rc::clone(tape), at: 0 }))
+        let mut kept = tape.borrow_mut();
+        kept.readers += 1;
+        let reader = TapeReader { tape: Rc::clone(tape), number: kept.readers, at: 0 };
+        (!kept.overflown).then_some(LegBody::Taped(reader))
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
@@ -228,6 +233,7 @@ impl Tape {
 
 pub(crate) struct TapeReader {
     tape: Rc<RefCell<Tape>>,
+    number: usize,
     /// How many of the kept pieces were handed on.
     at: usize,
 }
@@ -235,6 +241,10 @@ pub(crate) struct TapeReader {
 impl TapeReader {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let mut tape = self.tape.borrow_mut();
+        // A connection may still hold the body of a leg that is over: it must not take from the next.
+        if self.number != tape.readers {
+            return Poll::Ready(Some(Err("this body was sent elsewhere".into())));
+        }
         if let Some(piece) = tape.kept.get(self.at) {
             self.at += 1;
             return Poll::Ready(Some(Ok(Frame::data(piece.clone()))));

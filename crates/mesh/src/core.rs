@@ -28,13 +28,39 @@ const RANDOM_BYTES: usize = 512;
 /// How many keys a core remembers, to use them again. Past it they are minted anew.
 const KEYS_REMEMBERED: usize = 1024;
 
-/// A key that was put on a request.
-pub(crate) struct HandedOn {
+/// A key that was put on a request. When this is dropped, what became of the request is known, as far as it
+/// ever will be.
+pub(crate) struct HandedOn<'c> {
+    core: &'c Core,
     key: Key,
     /// What it stands for, if it was minted for this request.
     minted_for: Option<Record>,
     minted: Duration,
     shared: bool,
+    causes_calls: bool,
+}
+
+impl HandedOn<'_> {
+    /// A service did not see the request, or did not let it in: it causes no call, and its sender does not
+    /// pay for it.
+    pub(crate) fn causes_no_calls(mut self) {
+        self.causes_calls = false;
+    }
+}
+
+impl Drop for HandedOn<'_> {
+    fn drop(&mut self) {
+        let Some(record) = self.minted_for.take() else { return };
+        if !self.causes_calls {
+            self.core.shared.carry.records().forget(self.key);
+        } else if self.shared {
+            let mut keys = self.core.keys.borrow_mut();
+            if keys.len() >= KEYS_REMEMBERED {
+                keys.clear();
+            }
+            keys.insert(record, (self.key, self.minted));
+        }
+    }
 }
 
 /// What all cores share.
@@ -175,7 +201,7 @@ impl Core {
         head: &mut Parts,
         record: Record,
         shared: bool,
-    ) -> Result<HandedOn, carry::Error> {
+    ) -> Result<HandedOn<'_>, carry::Error> {
         let now = self.now();
         let random = &mut |bytes: &mut [u8]| self.random(bytes);
         let carry = &self.shared.carry;
@@ -185,26 +211,17 @@ impl Core {
             && now.saturating_sub(*minted) < carry.records().lifetime() / 2
         {
             carry.hand_on_again(head, *key, &record.scope, random)?;
-            return Ok(HandedOn { key: *key, minted_for: None, minted: *minted, shared });
+            return Ok(HandedOn {
+                core: self,
+                key: *key,
+                minted_for: None,
+                minted: *minted,
+                shared,
+                causes_calls: true,
+            });
         }
         let key = carry.hand_on(head, record.clone(), now, random)?;
-        Ok(HandedOn { key, minted_for: Some(record), minted: now, shared })
-    }
-
-    /// Tells whether a service took the request and may cause calls. What it did not see, or did not let in,
-    /// causes none: its sender does not pay for it.
-    pub(crate) fn handed_on(&self, handed_on: HandedOn, causes_calls: bool) {
-        match handed_on.minted_for {
-            Some(_) if !causes_calls => self.shared.carry.records().forget(handed_on.key),
-            Some(record) if handed_on.shared => {
-                let mut keys = self.keys.borrow_mut();
-                if keys.len() >= KEYS_REMEMBERED {
-                    keys.clear();
-                }
-                keys.insert(record, (handed_on.key, handed_on.minted));
-            }
-            _ => {}
-        }
+        Ok(HandedOn { core: self, key, minted_for: Some(record), minted: now, shared, causes_calls: true })
     }
 
     /// Takes a place among the requests of one peer: a busy one takes nothing from the others.

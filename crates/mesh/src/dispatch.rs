@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -13,10 +14,13 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
 use crate::body::{AnswerBody, LegBody, Tape};
-use crate::core::{Core, ServiceState, State, Ticket};
+use crate::core::{Core, ServiceState, State};
 use crate::leg::{self, Carried, LegFailure};
 use crate::problem::{Problem, UNSENT};
 use crate::said;
+
+/// Each leg keeps its own time, counted from when anything last moved: a long upload is not a slow answer.
+const NEVER: Duration = Duration::from_hours(24 * 365);
 
 /// A request that goes to several sites, or to one of several.
 pub(crate) struct Dispatch {
@@ -26,7 +30,6 @@ pub(crate) struct Dispatch {
     pub(crate) head: Parts,
     pub(crate) body: Bodies,
     pub(crate) carried: Carried,
-    pub(crate) ticket: Rc<Ticket>,
 }
 
 /// Where each leg's body comes from.
@@ -56,11 +59,7 @@ impl Dispatch {
     /// Runs the plan to its one answer.
     pub(crate) async fn run(self, plan: &Plan, request: Request) -> Response<AnswerBody> {
         let settings = self.state.settings();
-        let rules = Rules {
-            hedge_after: settings.timeouts.hedge,
-            leg_timeout: settings.timeouts.peer_response,
-            ..Rules::default()
-        };
+        let rules = Rules { hedge_after: settings.timeouts.hedge, leg_timeout: NEVER, ..Rules::default() };
         let mut run = match Run::new(plan, request, &rules, &*self.state) {
             Ok(run) => run,
             Err(refused) => return Problem::refused(refused).into_response(),
@@ -116,7 +115,7 @@ impl Dispatch {
         };
         let (core, state, service) =
             (Rc::clone(&self.core), Rc::clone(&self.state), Rc::clone(&self.service));
-        let (carried, ticket) = (self.carried.clone(), Rc::clone(&self.ticket));
+        let carried = self.carried.clone();
         let began = Instant::now();
         let handle = legs.running.spawn_local(async move {
             let outcome = match body {
@@ -127,11 +126,6 @@ impl Dispatch {
                     problem: None,
                     detail: "the body is too long to be sent a second time".to_owned(),
                 }),
-                Some(_)
-                    if site == state.settings().site && !ticket.local(state.settings().limits.requests) =>
-                {
-                    Err(LegFailure::busy())
-                }
                 Some(body) if site == state.settings().site => {
                     leg::local(&core, &state, &service, head, body, Some(&carried)).await
                 }

@@ -11,7 +11,7 @@ use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use plan::{Asked, Said, Sent};
-use scope::{Plan, Site};
+use scope::{Plan, Site, View};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -152,6 +152,10 @@ impl Walk {
                 hops: 0,
                 sender: self.core.shared.carry.sender(&head.headers, self.client.ip()),
             },
+            Found::Caused(record) if self.state.settings().atlas.find(record.here.name()).is_none() => {
+                // A reload took that site away: what `here` means is no longer known.
+                return Err(carry::Error::ScopeLost.into());
+            }
             Found::Caused(record) => Carried {
                 scope: read(&record.scope)?,
                 entered: record.here,
@@ -213,7 +217,11 @@ impl Walk {
 
     /// To this site's own service.
     async fn here(self, head: Parts, body: Incoming, carried: Option<&Carried>) -> Response<AnswerBody> {
-        if !self.ticket.local(self.state.settings().limits.requests) {
+        // What has a scope may wait for other sites, if only by the calls that it causes: it takes nothing
+        // from requests that have none.
+        let most = self.state.settings().limits.requests;
+        let admitted = if carried.is_some() { self.ticket.away(most) } else { self.ticket.local(most) };
+        if !admitted {
             return Problem::busy("this site has as many requests in flight as it may").into_response();
         }
         let body = self.live(body);
@@ -255,6 +263,10 @@ impl Walk {
         body: Incoming,
         carried: Carried,
     ) -> Response<AnswerBody> {
+        if head.method.is_safe() && joins(plan) {
+            // Lists cannot be told from other reads yet, and one site's list is not the list of all.
+            return Problem::refused(plan::Refused::Merge).into_response();
+        }
         let limits = &self.state.settings().limits;
         let request = match head.method {
             Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE => plan::Request::Read,
@@ -273,8 +285,8 @@ impl Walk {
                 limits.replay_bytes,
             ))
         };
-        let (core, state, service, ticket) = (self.core, self.state, self.service, self.ticket);
-        Dispatch { core, state, service, head, body, carried, ticket }.run(plan, request).await
+        let (core, state, service) = (self.core, self.state, self.service);
+        Dispatch { core, state, service, head, body, carried }.run(plan, request).await
     }
 
     /// A read with a body may go to several sites at once: it has to be there as a whole.
@@ -336,6 +348,18 @@ impl Walk {
     }
 }
 
+/// Whether a plan asks several sites for one answer.
+fn joins(plan: &Plan) -> bool {
+    match plan {
+        Plan::Site(_) => false,
+        Plan::Within(_, inner) => joins(inner),
+        Plan::All(_, plans) if plans.len() > 1 => true,
+        Plan::All(_, plans) | Plan::Any(plans) | Plan::One(plans) | Plan::Otherwise(plans) => {
+            plans.iter().any(joins)
+        }
+    }
+}
+
 /// Answers a leg that another site sent: it is executed here, never planned again.
 pub(crate) async fn leg(
     core: Rc<Core>,
@@ -366,11 +390,7 @@ pub(crate) async fn leg(
     let body = if body.is_end_stream() { LegBody::Empty } else { LegBody::Live(Live::new(body, pause)) };
     let answer = leg::local(&walk.core, &walk.state, &walk.service, head, body, Some(&carried)).await;
     let mut response = match answer {
-        Ok(mut response) => {
-            // An application must not speak for a mesh.
-            headers::drop_peers_only(response.headers_mut());
-            upgrade::carry_out(response, walk.switch)
-        }
+        Ok(response) => upgrade::carry_out(response, walk.switch),
         Err(failure) => not_executed(failure, &walk),
     };
     response.body_mut().hold(Rc::new((ticket, walk.ticket)));
@@ -408,8 +428,11 @@ fn read_leg(
     })?;
     let scope = text(leg::SCOPE).ok_or_else(|| bad("it has no scope"))?;
     let scope = state.scope(scope).map_err(|diagnostic| Problem::bad_scope(&diagnostic))?;
-    let entered =
-        text(leg::ENTERED).and_then(Site::new).ok_or_else(|| bad("it does not say where it entered"))?;
+    let known = |site: &Site| state.settings().atlas.find(site.name()).is_some();
+    let entered = text(leg::ENTERED)
+        .and_then(Site::new)
+        .filter(known)
+        .ok_or_else(|| bad("it does not say at which site, known here, the client entered"))?;
     let hops = text(leg::HOPS).and_then(|hops| hops.parse().ok()).ok_or_else(|| bad("it counts no hops"))?;
     if hops > MOST_HOPS {
         return Err(Problem::new(StatusCode::LOOP_DETECTED, "loop", "This request causes itself").unsent());

@@ -61,11 +61,6 @@ impl LegFailure {
         LegFailure { sent: Sent::No, why: Why::Refused, problem: Some(problem), detail: String::new() }
     }
 
-    /// This site's own services have as much to do as they may.
-    pub(crate) fn busy() -> LegFailure {
-        LegFailure::refused(Problem::busy("this site has as many requests in flight as it may"))
-    }
-
     /// As the answer to a client that asked for one site only.
     pub(crate) fn into_problem(self, whose: &str) -> Problem {
         if let Some(problem) = self.problem {
@@ -119,7 +114,10 @@ pub(crate) async fn local(
     let answer = match answer {
         Some(Ok(response)) => {
             inflow.inspect(|inflow| inflow.watch(pause));
-            Ok(cleaned(response.map(|body| AnswerBody::local(body, pause))))
+            let mut response = cleaned(response.map(|body| AnswerBody::local(body, pause)));
+            // An application must not speak for a mesh.
+            headers::drop_peers_only(response.headers_mut());
+            Ok(response)
         }
         Some(Err(error)) => {
             let why = match error.kind {
@@ -138,8 +136,8 @@ pub(crate) async fn local(
         Ok(response) => response.status() != StatusCode::UNAUTHORIZED,
         Err(failure) => failure.sent != Sent::No,
     };
-    if let Some(handed_on) = handed_on {
-        core.handed_on(handed_on, causes_calls);
+    if let Some(handed_on) = handed_on.filter(|_| !causes_calls) {
+        handed_on.causes_no_calls();
     }
     answer
 }

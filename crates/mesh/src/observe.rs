@@ -16,6 +16,9 @@ use crate::carry::Listener;
 /// Requests of clients that are remembered. The oldest is forgotten for a new one.
 const REMEMBERED: usize = 4096;
 
+/// Longer ids are nobody's, and longer paths are cut: what is remembered comes from anyone.
+const LONGEST: usize = 256;
+
 /// The requests of clients, and how many calls were told to be theirs.
 #[derive(Default)]
 pub(crate) struct Observer {
@@ -40,7 +43,8 @@ impl Observer {
         propagation: &Propagation,
     ) -> Value {
         let marks = marks(&head.headers, propagation);
-        let what = format!("{} {} at {service}", head.method, head.uri.path());
+        let path: String = head.uri.path().chars().take(LONGEST).collect();
+        let what = format!("{} {path} at {service}", head.method);
         if listener == Listener::Public {
             let by: Vec<&str> = marks.iter().map(|(name, _)| name.as_str()).collect();
             let line = json!({ "observed": "request", "request": what, "could_be_recognised_by": by });
@@ -88,5 +92,5 @@ fn marks(headers: &HeaderMap, propagation: &Propagation) -> Vec<(String, String)
         .headers
         .iter()
         .filter_map(|header| Some((header.name.clone(), format!("{} {}", header.name, text(&header.name)?))));
-    trace.into_iter().chain(named).collect()
+    trace.into_iter().chain(named).filter(|(_, mark)| mark.len() <= LONGEST).collect()
 }

@@ -6,6 +6,8 @@ use http::HeaderMap;
 use http::request::Parts;
 use profile::Form;
 
+use crate::headers::drop_peers_only;
+
 use super::error::{Carrier, Error, Fault};
 use super::key::Key;
 use super::names::{self, BAGGAGE, KEY_MEMBER, SCOPE_MEMBER, TRACESTATE, X_SCOPE};
@@ -56,7 +58,7 @@ impl Carry {
     ///
     /// After an error the request may have lost some of its headers: it is not to be forwarded.
     pub fn find(&self, parts: &mut Parts, entry: &Entry<'_>, now: Duration) -> Result<Found, Error> {
-        names::drop_peers_only(&mut parts.headers);
+        drop_peers_only(&mut parts.headers);
         // All of them are taken out, also those behind the one that wins.
         let header = take_header(&mut parts.headers)?;
         let path = path::take(&mut parts.uri)?;

@@ -13,9 +13,6 @@ pub(super) const KEY_MEMBER: &str = "archipel";
 /// The member of `baggage` that is a scope.
 pub(super) const SCOPE_MEMBER: &str = "scope";
 
-/// Headers of this prefix are spoken between sites only.
-const PEERS_ONLY: &str = "archipel-";
-
 /// An application's propagation, ready for use.
 #[derive(Debug)]
 pub(super) struct Names {
@@ -37,11 +34,6 @@ impl Names {
     }
 }
 
-/// Takes out what only peers may say: nobody who reaches a listener is one.
-pub(super) fn drop_peers_only(headers: &mut HeaderMap) {
-    remove_if(headers, |name| name.as_str().starts_with(PEERS_ONLY));
-}
-
 /// The names under which a service may see this header: its own, and those with `_` for `-`, which CGI and
 /// WSGI cannot tell from it.
 pub(super) fn spellings(headers: &HeaderMap, name: &HeaderName) -> Vec<HeaderName> {
@@ -51,11 +43,4 @@ pub(super) fn spellings(headers: &HeaderMap, name: &HeaderName) -> Vec<HeaderNam
         other.map(dash).eq(name.map(dash))
     };
     headers.keys().filter(same).cloned().collect()
-}
-
-fn remove_if(headers: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
-    let names: Vec<HeaderName> = headers.keys().filter(|name| unwanted(name)).cloned().collect();
-    for name in names {
-        headers.remove(name);
-    }
 }

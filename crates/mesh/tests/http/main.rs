@@ -14,6 +14,7 @@ mod http2;
 mod limits;
 mod memory;
 mod messages;
+mod operators;
 mod timeouts;
 mod tls;
 mod upgrade;
