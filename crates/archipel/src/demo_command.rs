@@ -1,12 +1,17 @@
 //! `archipel demo`: see it work.
 
 use std::io::{self, BufRead, Write};
+use std::num::NonZeroU64;
 
 use archipel::demo::{Client, SCENARIOS, SITES, World};
 use clap::Args;
 use sample::wan::Cut;
 
 use crate::Failure;
+
+/// What can be typed while the demo stays up. A bandwidth of 0 is as much as can be.
+const COMMANDS: &str = "`cut Site1`, `heal Site1`, `rtt Site1 Site2 100ms`, `jitter Site1 Site2 5ms`, \
+     `bandwidth Site1 Site2 1000000`, `quit`";
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -71,7 +76,7 @@ impl DemoCommand {
             "  curl -i -H 'X-Scope: image: Site2' http://{}/images",
             world.address(0, "image")?
         ));
-        self.narrate("Here: `cut Site1`, `heal Site1`, `rtt Site1 Site2 100ms`, `quit`.");
+        self.narrate(&format!("Here: {COMMANDS}."));
         for line in io::stdin().lock().lines() {
             let Ok(line) = line else { break };
             let words: Vec<&str> = line.split_whitespace().collect();
@@ -97,9 +102,19 @@ impl DemoCommand {
             ["cut", name] => world.cut(site(name)?, Some(Cut::Reset))?,
             ["heal", name] => world.cut(site(name)?, None)?,
             ["rtt", one, other, rtt] => {
-                world.set_rtt(site(one)?, site(other)?, scope::parse_duration(rtt)?);
+                let rtt = scope::parse_duration(rtt)?;
+                world.shape(site(one)?, site(other)?, |shape| shape.delay = rtt / 2);
             }
-            _ => return Err("try `cut Site1`, `heal Site1`, `rtt Site1 Site2 100ms` or `quit`".to_owned()),
+            ["jitter", one, other, jitter] => {
+                let jitter = scope::parse_duration(jitter)?;
+                world.shape(site(one)?, site(other)?, |shape| shape.jitter = jitter);
+            }
+            ["bandwidth", one, other, bytes] => {
+                let bytes =
+                    bytes.parse().map_err(|_| format!("`{bytes}` is not a number of bytes per second"))?;
+                world.shape(site(one)?, site(other)?, |shape| shape.bandwidth = NonZeroU64::new(bytes));
+            }
+            _ => return Err(format!("try {COMMANDS}")),
         }
         if !words.is_empty() {
             self.narrate("done");

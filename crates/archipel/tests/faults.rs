@@ -56,7 +56,7 @@ impl Trouble {
             Trouble::SlowLinks => {
                 let rtt = Duration::from_millis(if begins { 300 } else { 4 });
                 for other in (0..3).filter(|other| *other != site) {
-                    world.set_rtt(site, other, rtt);
+                    world.shape(site, other, |shape| shape.delay = rtt / 2);
                 }
             }
             Trouble::SlowImage => image_fault(Fault::Slow(Duration::from_millis(100))),
@@ -125,7 +125,7 @@ fn whatever_breaks_local_requests_succeed_and_no_write_runs_twice() {
     for seed in seeds() {
         let world = World::start_with(SHORT).unwrap();
         for (one, other) in [(0, 1), (0, 2), (1, 2)] {
-            world.set_rtt(one, other, Duration::from_millis(4));
+            world.shape(one, other, |shape| shape.delay = Duration::from_millis(2));
         }
         share_image(&world);
         joined(&world);

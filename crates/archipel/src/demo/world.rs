@@ -210,11 +210,13 @@ impl World {
         Ok(())
     }
 
-    /// Sets the round trip between two sites.
-    pub fn set_rtt(&self, one: usize, other: usize, rtt: Duration) {
+    /// Changes the network between two sites, both ways.
+    pub fn shape(&self, one: usize, other: usize, change: impl Fn(&mut Shape)) {
         let both = |from: usize, to: usize| (from, to) == (one, other) || (from, to) == (other, one);
         for (_, _, wan) in self.links.iter().filter(|(from, to, _)| both(*from, *to)) {
-            wan.set_shape(Shape { delay: rtt / 2, ..wan.shape() });
+            let mut shape = wan.shape();
+            change(&mut shape);
+            wan.set_shape(shape);
         }
     }
 }
