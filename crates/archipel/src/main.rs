@@ -107,6 +107,46 @@ fn print(line: &str) -> Result<(), Failure> {
 /// Says something to whoever runs this, with the time; standard output is for what was asked for.
 fn say(line: &str) {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let (seconds, millis) = (now.as_secs(), now.subsec_millis());
+    let (year, month, day) = date(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     // If nobody reads it, the work goes on all the same.
-    let _ = writeln!(io::stderr().lock(), "{}.{:03} {line}", now.as_secs(), now.subsec_millis());
+    let _ = writeln!(
+        io::stderr().lock(),
+        "{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z {line}"
+    );
+}
+
+/// The date of a day, counted from 1 January 1970.
+fn date(mut days: u64) -> (u64, u64, u64) {
+    let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let mut year = 1970;
+    while days >= 365 + u64::from(leap(year)) {
+        days -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let mut month = 1;
+    for length in [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    (year, month, days + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn days_are_dates() {
+        let dates = [(0, (1970, 1, 1)), (59, (1970, 3, 1)), (789, (1972, 2, 29)), (11_016, (2000, 2, 29))];
+        for (days, date) in dates.into_iter().chain([
+            (20_772, (2026, 11, 15)),
+            (47_540, (2100, 2, 28)),
+            (47_541, (2100, 3, 1)),
+        ]) {
+            assert_eq!(super::date(days), date, "day {days}");
+        }
+    }
 }
