@@ -21,7 +21,7 @@ pub fn settings(config: &Config) -> Result<mesh::Settings, String> {
     Ok(mesh::Settings {
         site: config.site.clone(),
         dialect: config.dialect(),
-        atlas: config.atlas(),
+        sites: Arc::new(fixed(config)),
         profile: config.profile.clone(),
         observe: config.mode == Mode::Observe,
         services: services.collect::<Result<_, String>>()?,
@@ -42,8 +42,13 @@ fn link(config: &Config) -> Result<Option<mesh::Link>, String> {
             config.site
         ));
     }
+    Ok(Some(mesh::Link { listen: link.listen, identity: Arc::new(identity) }))
+}
+
+/// The sites that the configuration names.
+fn fixed(config: &Config) -> mesh::Fixed {
     let peers = config.peers.iter().map(|(site, peer)| (site.clone(), peer.address.to_string()));
-    Ok(Some(mesh::Link { listen: link.listen, identity: Arc::new(identity), peers: peers.collect() }))
+    mesh::Fixed { atlas: config.atlas(), peers: peers.collect() }
 }
 
 fn service(service: &Service) -> Result<mesh::Service, String> {

@@ -17,6 +17,7 @@ use crate::body::LegBody;
 use crate::carry::{self, Carry, Key, Record};
 use crate::observe::Observer;
 use crate::settings::Settings;
+use crate::sites::Sites;
 use crate::upstream::{self, Health, Upstreams};
 
 /// How many scopes a core remembers. Past it the cache starts anew: a flood of scopes costs memory once.
@@ -234,6 +235,12 @@ impl Core {
         })
     }
 
+    /// Sees the sites like this from now on.
+    pub(crate) fn see(&self, sites: Arc<dyn Sites>) {
+        let next = self.state().with(sites);
+        self.state.replace(Rc::new(next));
+    }
+
     pub(crate) fn apply(&self, snapshot: Arc<Snapshot>) {
         let next = State::new(snapshot, Some(&self.state()));
         self.state.replace(Rc::new(next));
@@ -243,7 +250,8 @@ impl Core {
 /// What one core makes of one snapshot.
 pub(crate) struct State {
     snapshot: Arc<Snapshot>,
-    services: BTreeMap<String, Rc<ServiceState>>,
+    pub(crate) sites: Arc<dyn Sites>,
+    services: Rc<BTreeMap<String, Rc<ServiceState>>>,
     pub(crate) pool: Option<Pool>,
     scopes: RefCell<HashMap<Box<str>, Rc<Parsed>>>,
     here: usize,
@@ -284,10 +292,25 @@ impl State {
             let upstreams = Upstreams::new(service.upstreams.clone(), upstream.clone(), health);
             (name.clone(), Rc::new(ServiceState { name: name.clone(), upstreams }))
         });
-        let services = services.collect();
-        let here = settings.atlas.find(settings.site.name()).unwrap_or_default();
+        let services = Rc::new(services.collect());
+        let sites = Arc::clone(&settings.sites);
+        let here = sites.find(settings.site.name()).unwrap_or_default();
         let pool = State::pool(&snapshot, before);
-        State { services, pool, scopes: RefCell::default(), here, snapshot }
+        set_peers(pool.as_ref(), &*sites);
+        State { services, pool, scopes: RefCell::default(), here, sites, snapshot }
+    }
+
+    /// The same, with other sites: what was planned is planned anew.
+    fn with(&self, sites: Arc<dyn Sites>) -> State {
+        set_peers(self.pool.as_ref(), &*sites);
+        State {
+            snapshot: Arc::clone(&self.snapshot),
+            services: Rc::clone(&self.services),
+            pool: self.pool.clone(),
+            scopes: RefCell::default(),
+            here: sites.find(self.settings().site.name()).unwrap_or_default(),
+            sites,
+        }
     }
 
     /// Connections to peers live on through a reload, unless they would be made in another way now.
@@ -311,7 +334,6 @@ impl State {
                 },
             ),
         };
-        pool.set_peers(link.peers.iter().map(|(site, address)| (site.name().to_owned(), address.clone())));
         Some(pool)
     }
 
@@ -370,14 +392,13 @@ impl State {
         service: &str,
         entered: &Site,
     ) -> Result<Option<Rc<Plan>>, Diagnostic> {
-        let settings = self.settings();
-        let entered = settings.atlas.find(entered.name()).unwrap_or(self.here);
+        let entered = self.sites.find(entered.name()).unwrap_or(self.here);
         let known = |planned: &&PlannedFor| planned.entered == entered && planned.service == service;
         if let Some(planned) = parsed.plans.borrow().iter().find(known) {
             return Ok(planned.plan.clone());
         }
-        let view = Entered { atlas: &settings.atlas, here: entered };
-        let plan = settings.dialect.plan(&parsed.scope, service, &view)?.map(Rc::new);
+        let view = Entered { sites: &*self.sites, here: entered };
+        let plan = self.settings().dialect.plan(&parsed.scope, service, &view)?.map(Rc::new);
         parsed.plans.borrow_mut().push(PlannedFor {
             service: service.to_owned(),
             entered,
@@ -387,9 +408,19 @@ impl State {
     }
 }
 
+fn set_peers(pool: Option<&Pool>, sites: &dyn Sites) {
+    let Some(pool) = pool else { return };
+    let peers = sites.members().iter().enumerate();
+    pool.set_peers(
+        peers.filter_map(|(position, site)| {
+            Some((site.name().to_owned(), sites.address(position)?.to_owned()))
+        }),
+    );
+}
+
 /// The sites as seen by a request that entered somewhere else.
 struct Entered<'s> {
-    atlas: &'s scope::Atlas,
+    sites: &'s dyn Sites,
     here: usize,
 }
 
@@ -399,35 +430,35 @@ impl View for Entered<'_> {
     }
 
     fn members(&self) -> &[Site] {
-        self.atlas.members()
+        self.sites.members()
     }
 
     fn find(&self, name: &str) -> Option<usize> {
-        self.atlas.find(name)
+        self.sites.find(name)
     }
 
     fn offers(&self, site: usize, service: &str) -> bool {
-        self.atlas.offers(site, service)
+        self.sites.offers(site, service)
     }
 
     fn rtt(&self, from: usize, to: usize) -> Option<Duration> {
-        self.atlas.rtt(from, to)
+        self.sites.rtt(from, to)
     }
 
     fn label(&self, site: usize, label: &str) -> Option<&str> {
-        self.atlas.label(site, label)
+        self.sites.label(site, label)
     }
 
     fn metric(&self, site: usize, metric: &str) -> Option<f64> {
-        self.atlas.metric(site, metric)
+        self.sites.metric(site, metric)
     }
 
     fn zone(&self, name: &str) -> Option<&Zone> {
-        self.atlas.zone(name)
+        self.sites.zone(name)
     }
 
     fn known(&self, what: Known) -> Vec<&str> {
-        self.atlas.known(what)
+        self.sites.known(what)
     }
 }
 
@@ -439,8 +470,7 @@ impl Knowledge for State {
         }
         let measured =
             self.pool.as_ref().and_then(|pool| pool.state(site.name())).and_then(|state| state.rtt);
-        let atlas = &self.settings().atlas;
-        measured.or_else(|| atlas.rtt(self.here, atlas.find(site.name())?))
+        measured.or_else(|| self.sites.rtt(self.here, self.sites.find(site.name())?))
     }
 
     fn available(&self, site: &Site) -> bool {

@@ -11,7 +11,7 @@ use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use plan::{Asked, Said, Sent};
-use scope::{Plan, Site, View};
+use scope::{Plan, Site};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -152,7 +152,7 @@ impl Walk {
                 hops: 0,
                 sender: self.core.shared.carry.sender(&head.headers, self.client.ip()),
             },
-            Found::Caused(record) if self.state.settings().atlas.find(record.here.name()).is_none() => {
+            Found::Caused(record) if self.state.sites.find(record.here.name()).is_none() => {
                 // A reload took that site away: what `here` means is no longer known.
                 return Err(carry::Error::ScopeLost.into());
             }
@@ -428,7 +428,7 @@ fn read_leg(
     })?;
     let scope = text(leg::SCOPE).ok_or_else(|| bad("it has no scope"))?;
     let scope = state.scope(scope).map_err(|diagnostic| Problem::bad_scope(&diagnostic))?;
-    let known = |site: &Site| state.settings().atlas.find(site.name()).is_some();
+    let known = |site: &Site| state.sites.find(site.name()).is_some();
     let entered = text(leg::ENTERED)
         .and_then(Site::new)
         .filter(known)

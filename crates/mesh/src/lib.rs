@@ -23,12 +23,14 @@ mod paced;
 mod problem;
 mod said;
 mod settings;
+mod sites;
 mod upgrade;
 pub mod upstream;
 
 pub use audit::Audit;
 pub use mesh::{Mesh, StartError};
 pub use settings::{Limits, Link, Service, Settings, Timeouts};
+pub use sites::{Fixed, Sites, Standing};
 
 /// Any error, as libraries around HTTP pass them.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;

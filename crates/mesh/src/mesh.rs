@@ -25,6 +25,7 @@ use crate::front;
 use crate::handle::{self, Entry};
 use crate::observe::Observer;
 use crate::settings::Settings;
+use crate::sites::Sites;
 use crate::upstream::Health;
 use crate::upstream::health::watch;
 
@@ -59,6 +60,7 @@ struct CoreHandle {
 
 enum Command {
     Apply(Arc<Snapshot>, Option<ServerTls>, Vec<(Configured, StdListener)>),
+    Sites(Arc<dyn Sites>),
     Drain(Duration),
 }
 
@@ -142,6 +144,13 @@ impl Mesh {
             let _ = core.commands.send(Command::Apply(Arc::clone(&snapshot), tls.clone(), listeners));
         }
         Ok(())
+    }
+
+    /// Sees the sites like this from now on. Requests in flight end as they were planned.
+    pub fn set_sites(&self, sites: &Arc<dyn Sites>) {
+        for core in &self.cores {
+            let _ = core.commands.send(Command::Sites(Arc::clone(sites)));
+        }
     }
 
     /// Forwards everything to this site's own services from now on, or no longer.
@@ -321,6 +330,7 @@ impl Running {
                     self.listen(&snapshot, tls.as_ref(), listeners);
                     self.check_health(&snapshot);
                 }
+                Command::Sites(sites) => self.core.see(sites),
                 Command::Drain(patience) => {
                     self.drain(patience).await;
                     return;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use profile::Profile;
-use scope::{Atlas, Dialect, Scope, Site};
+use scope::{Dialect, Scope, Site};
 
+use crate::sites::Sites;
 use crate::upstream::Target;
 use crate::upstream::health::Check;
 
@@ -18,8 +19,8 @@ pub struct Settings {
     pub site: Site,
     /// The language, with the services of the application and the limits.
     pub dialect: Dialect,
-    /// The sites.
-    pub atlas: Atlas,
+    /// The sites, until [`crate::Mesh::set_sites`] says otherwise.
+    pub sites: Arc<dyn Sites>,
     /// The application.
     pub profile: Profile,
     /// Forward everything untouched to this site's own services, and only report.
@@ -41,8 +42,6 @@ pub struct Link {
     pub listen: SocketAddr,
     /// Who this site is.
     pub identity: Arc<link::Identity>,
-    /// Where the others listen: `host:port` by site.
-    pub peers: BTreeMap<Site, String>,
 }
 
 /// One service of this site.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use link::{Authority, Identity};
 use mesh::upstream::Target;
-use mesh::{Audit, Limits, Link, Mesh, Service, Settings, Timeouts};
+use mesh::{Audit, Fixed, Limits, Link, Mesh, Service, Settings, Timeouts};
 use profile::Profile;
 use scope::{Atlas, Dialect, Site};
 
@@ -64,12 +64,13 @@ impl Front {
             Way::Local => (vec![start(settings("A", vec![upstream]))], None),
             Way::Peer => {
                 let mut far = settings("B", vec![upstream]);
-                far.link = Some(link_of(&authority, "B", BTreeMap::new()));
+                far.link = Some(link_of(&authority, "B"));
                 let far = start(far);
                 let address = far.link_address().unwrap();
                 let mut near = settings("A", Vec::new());
                 let peers = BTreeMap::from([(site("B"), address.to_string())]);
-                near.link = Some(link_of(&authority, "A", peers));
+                near.sites = sites("A", peers);
+                near.link = Some(link_of(&authority, "A"));
                 (vec![start(near), far], Some((address, authority.issue("C").unwrap())))
             }
         };
@@ -120,13 +121,18 @@ pub fn site(name: &str) -> Site {
     Site::new(name).unwrap()
 }
 
-fn link_of(authority: &Authority, name: &str, peers: BTreeMap<Site, String>) -> Link {
-    Link { listen: ANY_PORT, identity: Arc::new(authority.issue(name).unwrap()), peers }
+fn link_of(authority: &Authority, name: &str) -> Link {
+    Link { listen: ANY_PORT, identity: Arc::new(authority.issue(name).unwrap()) }
+}
+
+/// A and B, the first of them being here.
+fn sites(name: &str, peers: BTreeMap<Site, String>) -> Arc<Fixed> {
+    let other = if name == "A" { "B" } else { "A" };
+    Arc::new(Fixed { atlas: Atlas::new([site(name), site(other)]).unwrap(), peers })
 }
 
 fn settings(name: &str, upstreams: Vec<Target>) -> Settings {
     let profile = Profile::named("rest").unwrap();
-    let other = if name == "A" { "B" } else { "A" };
     let service = Service {
         public: vec![ANY_PORT],
         internal: Vec::new(),
@@ -138,7 +144,7 @@ fn settings(name: &str, upstreams: Vec<Target>) -> Settings {
     Settings {
         site: site(name),
         dialect: Dialect { services: profile.services(), ..Dialect::default() },
-        atlas: Atlas::new([site(name), site(other)]).unwrap(),
+        sites: sites(name, BTreeMap::new()),
         profile,
         observe: false,
         services: BTreeMap::from([("image".to_owned(), service)]),
