@@ -42,7 +42,7 @@ fn link(config: &Config) -> Result<Option<mesh::Link>, String> {
             config.site
         ));
     }
-    Ok(Some(mesh::Link { listen: link.listen, identity: Arc::new(identity) }))
+    Ok(Some(mesh::Link { listen: link.listen, identity: Arc::new(identity), backstage: None }))
 }
 
 /// The sites that the configuration names.

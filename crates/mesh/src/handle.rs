@@ -15,6 +15,7 @@ use scope::{Plan, Site};
 use serde_json::json;
 use tokio::time::Instant;
 
+use crate::backstage;
 use crate::body::{AnswerBody, LegBody, Tape};
 use crate::carry::{self, Found, Listener};
 use crate::core::{Core, ServiceState, State, Ticket};
@@ -370,6 +371,12 @@ pub(crate) async fn leg(
     let Some(ticket) = core.admit_peer(&peer.site, state.settings().limits.requests_per_peer) else {
         return Problem::busy("this site has as many requests of yours in flight as it may").into_response();
     };
+    if !request.headers().contains_key(leg::SERVICE) {
+        let backstage = state.settings().link.as_ref().and_then(|link| link.backstage.clone());
+        let mut response = Box::pin(backstage::answer(backstage, &peer.site, request)).await;
+        response.body_mut().hold(Rc::new(ticket));
+        return response;
+    }
     let switch = hyper::upgrade::on(&mut request);
     let (mut head, body) = request.into_parts();
     let (service, carried) = match read_leg(&core, &state, &peer, &head) {

@@ -8,6 +8,7 @@
 //! service), `inflow` and `body` (bodies), `upgrade`, `said` and `problem` (answers), `audit`, `observe`.
 
 mod audit;
+mod backstage;
 mod body;
 pub mod carry;
 mod core;
@@ -28,6 +29,7 @@ mod upgrade;
 pub mod upstream;
 
 pub use audit::Audit;
+pub use backstage::{Backstage, Question, Reply};
 pub use mesh::{Mesh, StartError};
 pub use settings::{Limits, Link, Service, Settings, Timeouts};
 pub use sites::{Fixed, Sites, Standing};

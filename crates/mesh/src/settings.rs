@@ -8,6 +8,7 @@ use std::time::Duration;
 use profile::Profile;
 use scope::{Dialect, Scope, Site};
 
+use crate::backstage::Backstage;
 use crate::sites::Sites;
 use crate::upstream::Target;
 use crate::upstream::health::Check;
@@ -42,6 +43,8 @@ pub struct Link {
     pub listen: SocketAddr,
     /// Who this site is.
     pub identity: Arc<link::Identity>,
+    /// Who answers what they ask beside the legs of requests.
+    pub backstage: Option<Arc<dyn Backstage>>,
 }
 
 /// One service of this site.

@@ -122,7 +122,7 @@ pub fn site(name: &str) -> Site {
 }
 
 fn link_of(authority: &Authority, name: &str) -> Link {
-    Link { listen: ANY_PORT, identity: Arc::new(authority.issue(name).unwrap()) }
+    Link { listen: ANY_PORT, identity: Arc::new(authority.issue(name).unwrap()), backstage: None }
 }
 
 /// A and B, the first of them being here.
