@@ -83,6 +83,30 @@ async fn the_list_has_every_image_oldest_first() {
 }
 
 #[tokio::test]
+async fn pages_of_the_list_have_every_image_once() {
+    let (_, _handle, mut client) = service().await;
+    for name in ["a", "b", "c", "d", "e"] {
+        client.make_image(name, "x").await;
+    }
+    let mut path = "/images?limit=2".to_owned();
+    let mut pages = Vec::new();
+    loop {
+        let page = client.send("GET", &path, "").await.json();
+        let names = page["images"].as_array().unwrap().iter().map(|image| image["name"].clone());
+        pages.push(names.collect::<Vec<_>>());
+        match page["next"].as_str() {
+            Some(next) => path = next.to_owned(),
+            None => break,
+        }
+    }
+    assert_eq!(json!(pages), json!([["a", "b"], ["c", "d"], ["e"]]));
+    for query in ["limit=0", "limit=x", "marker=x", "marker=00000000-0000-4000-8000-000000000000"] {
+        let refused = client.send("GET", &format!("/images?{query}"), "").await;
+        assert_eq!(refused.status, 400, "{query}");
+    }
+}
+
+#[tokio::test]
 async fn a_head_has_the_headers_of_the_get_and_no_body() {
     let (_, _handle, mut client) = service().await;
     let id = client.make_image("x", "hello").await;

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! POST   /images              {"name"}   201, the image; its id is chosen here
-//! GET    /images                         {"images": […]}, oldest first
+//! GET    /images                         {"images": […]}, oldest first; with `?limit=` and `&marker=`, an
+//!                                        image's id, a page of them, and where the `next` is
 //! GET    /images/{id}                    {"id", "name", "size", "digest", "status", "created_at"}
 //! PUT    /images/{id}         {"name"}   changes it; makes it, with that id, if there is none
 //! PATCH  /images/{id}         {"name"}   changes it
@@ -81,9 +82,7 @@ impl Image {
         let path = request.uri().path().to_owned();
         let segments: Vec<&str> = path.split('/').skip(1).collect();
         match (segments.as_slice(), request.method().clone()) {
-            (["images"], Method::GET | Method::HEAD) => {
-                Ok(json_answer(StatusCode::OK, &json!({ "images": self.0.store.list() })))
-            }
+            (["images"], Method::GET | Method::HEAD) => self.list(request.uri().query().unwrap_or_default()),
             (["images"], Method::POST) => self.create(request).await,
             (["images"], _) => Err(Refusal::not_allowed("GET, HEAD, POST")),
             (["images", id], Method::PUT) => self.put(id, request).await,
@@ -96,6 +95,28 @@ impl Image {
             (["images", _, "file"], _) => Err(Refusal::not_allowed("GET, HEAD, PUT")),
             _ => Err(Refusal::not_found(&path)),
         }
+    }
+
+    fn list(&self, query: &str) -> Answer {
+        let mut limit = usize::MAX;
+        let mut marker = None;
+        for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
+            let bad = || Refusal::bad_request(format!("`{name}` cannot be `{value}`"));
+            match name {
+                "limit" => limit = value.parse().ok().filter(|limit| *limit > 0).ok_or_else(bad)?,
+                "marker" => marker = Some(Id::parse(value).ok_or_else(bad)?),
+                _ => {}
+            }
+        }
+        let gone = || Refusal::bad_request("there is no image with the id that is the marker");
+        let (images, last) = self.0.store.list(marker, limit).ok_or_else(gone)?;
+        let document = match last {
+            None => json!({ "images": images }),
+            Some(last) => {
+                json!({ "images": images, "next": format!("/images?limit={limit}&marker={last}") })
+            }
+        };
+        Ok(json_answer(StatusCode::OK, &document))
     }
 
     async fn create(&self, request: Request<Incoming>) -> Answer {

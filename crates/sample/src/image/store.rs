@@ -65,12 +65,21 @@ impl Store {
         self.lock().images.get(&id).map(|record| record.show(id))
     }
 
-    /// All images as documents, oldest first.
-    pub(super) fn list(&self) -> Vec<Value> {
+    /// Images as documents, oldest first: those after one of them, and at most so many. Says also after
+    /// which of them the rest comes, if there is a rest. Nothing if there is no image to start after.
+    pub(super) fn list(&self, after: Option<Id>, limit: usize) -> Option<(Vec<Value>, Option<Id>)> {
         let state = self.lock();
-        let mut all: Vec<_> = state.images.iter().collect();
-        all.sort_by_key(|(_, record)| record.sequence);
-        all.into_iter().map(|(id, record)| record.show(*id)).collect()
+        let after = after.map(|id| state.images.get(&id).map(|record| record.sequence));
+        let after = match after {
+            None => None,
+            Some(sequence) => Some(sequence?),
+        };
+        let mut rest: Vec<_> =
+            state.images.iter().filter(|(_, record)| Some(record.sequence) > after).collect();
+        rest.sort_by_key(|(_, record)| record.sequence);
+        let page = rest.get(..limit).unwrap_or(&rest);
+        let last = page.last().filter(|_| page.len() < rest.len()).map(|(id, _)| **id);
+        Some((page.iter().map(|(id, record)| record.show(**id)).collect(), last))
     }
 
     pub(super) fn rename(&self, id: Id, name: &str) -> Option<Value> {
