@@ -15,6 +15,7 @@ use scope::{Diagnostic, Known, Plan, Scope, Site, View, Zone};
 use crate::audit::Audit;
 use crate::body::LegBody;
 use crate::carry::{self, Carry, Key, Record};
+use crate::metrics::Counts;
 use crate::observe::Observer;
 use crate::settings::Settings;
 use crate::sites::Sites;
@@ -147,6 +148,7 @@ pub(crate) struct Snapshot {
 /// One core.
 pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
+    pub(crate) counts: Arc<Counts>,
     /// Keys that stand for more requests like the one they were minted for.
     keys: RefCell<HashMap<Record, (Key, Duration)>>,
     /// Requests of each peer in flight at this core.
@@ -157,10 +159,11 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(shared: Arc<Shared>, snapshot: Arc<Snapshot>) -> Core {
+    pub(crate) fn new(shared: Arc<Shared>, counts: Arc<Counts>, snapshot: Arc<Snapshot>) -> Core {
         let state = RefCell::new(Rc::new(State::new(snapshot, None)));
         Core {
             shared,
+            counts,
             keys: RefCell::default(),
             peers: RefCell::default(),
             state,

@@ -101,6 +101,7 @@ impl Dispatch {
 
     /// Starts one leg, as a task: it runs until it has an answer, or is cancelled.
     fn begin(&self, legs: &mut Legs, leg: Leg, site: Site, probe: bool) {
+        self.core.counts.legs.add(1);
         let mut head = self.head.clone();
         let body = if probe {
             head.method = Method::HEAD;

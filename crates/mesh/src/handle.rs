@@ -117,13 +117,17 @@ impl Walk {
         }
         let carried = match found.map_err(Problem::from).and_then(|found| self.carried(found, &head)) {
             Ok(Some(carried)) => carried,
-            Ok(None) => return self.here(head, body, None).await,
+            Ok(None) => {
+                self.core.counts.unscoped.add(1);
+                return self.here(head, body, None).await;
+            }
             Err(problem) => return self.refuse(&head, problem),
         };
         let plan = match self.plan(&carried) {
             Ok(plan) => plan,
             Err(problem) => return self.refuse(&head, problem),
         };
+        self.core.counts.scoped.add(1);
         let line = self.audit_line(&head, &carried, &plan);
         let Some(serde_json::Value::Object(mut line)) = line else {
             return self.carry_out(plan, head, body, carried).await;
@@ -326,6 +330,7 @@ impl Walk {
 
     /// Refuses a request for its scope, and writes that down.
     fn refuse(&self, head: &Parts, problem: Problem) -> Response<AnswerBody> {
+        self.core.counts.refused.add(1);
         if let Some(serde_json::Value::Object(mut line)) = self.who_and_what(head) {
             line.insert("refused".to_owned(), problem.kind().into());
             line.insert("status".to_owned(), problem.status().as_u16().into());
@@ -388,6 +393,7 @@ pub(crate) async fn leg(
         Ok(switches) => switches,
         Err(problem) => return problem.into_response(),
     };
+    core.counts.executed.add(1);
     let ticket = Rc::new(ticket);
     let switch = switches.then(|| Switch::new(switch, Rc::clone(&ticket) as Rc<dyn Any>));
     // Its place is the peer's; it only counts as one more in flight.

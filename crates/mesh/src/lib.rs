@@ -19,6 +19,7 @@ mod headers;
 mod inflow;
 mod leg;
 mod mesh;
+mod metrics;
 mod observe;
 mod paced;
 mod problem;

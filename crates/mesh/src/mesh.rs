@@ -23,6 +23,7 @@ use crate::carry::{self, Carry, Listener, Secret};
 use crate::core::{Core, Shared, Snapshot};
 use crate::front;
 use crate::handle::{self, Entry};
+use crate::metrics::{self, Counts};
 use crate::observe::Observer;
 use crate::settings::Settings;
 use crate::sites::Sites;
@@ -54,6 +55,7 @@ pub struct Mesh {
 }
 
 struct CoreHandle {
+    counts: Arc<Counts>,
     commands: UnboundedSender<Command>,
     thread: JoinHandle<()>,
 }
@@ -126,12 +128,13 @@ impl Mesh {
             let (commands, received) = unbounded_channel();
             let _ = commands.send(Command::Apply(Arc::clone(&snapshot), tls.clone(), listeners));
             let shared = Arc::clone(&mesh.shared);
-            let first = Arc::clone(&snapshot);
+            let counts = Arc::<Counts>::default();
+            let (first, own) = (Arc::clone(&snapshot), Arc::clone(&counts));
             let thread = std::thread::Builder::new()
                 .name(format!("core-{index}"))
-                .spawn(move || run_core(index, shared, first, received))
+                .spawn(move || run_core(index, shared, own, first, received))
                 .map_err(StartError::Thread)?;
-            mesh.cores.push(CoreHandle { commands, thread });
+            mesh.cores.push(CoreHandle { counts, commands, thread });
         }
         Ok(mesh)
     }
@@ -168,6 +171,20 @@ impl Mesh {
     #[must_use]
     pub fn observed(&self) -> (u64, u64) {
         self.shared.observer.counts()
+    }
+
+    /// What was counted, in the text format of Prometheus.
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        let counts: Vec<_> = self.cores.iter().map(|core| Arc::clone(&core.counts)).collect();
+        let mut text = String::new();
+        // A string takes what it is given.
+        let _ = metrics::render(&counts, &mut text);
+        let in_flight = self.in_flight();
+        text.push_str("# HELP archipel_requests_in_flight Requests in flight.\n");
+        text.push_str("# TYPE archipel_requests_in_flight gauge\n");
+        text.push_str(&format!("archipel_requests_in_flight {in_flight}\n"));
+        text
     }
 
     /// Requests in flight.
@@ -288,11 +305,17 @@ fn snapshot(settings: Settings) -> Result<(Arc<Snapshot>, Option<ServerTls>), St
     Ok((Arc::new(Snapshot { settings, health, client_tls }), server_tls))
 }
 
-fn run_core(index: usize, shared: Arc<Shared>, first: Arc<Snapshot>, commands: UnboundedReceiver<Command>) {
+fn run_core(
+    index: usize,
+    shared: Arc<Shared>,
+    counts: Arc<Counts>,
+    first: Arc<Snapshot>,
+    commands: UnboundedReceiver<Command>,
+) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
     LocalSet::new().block_on(&runtime, async move {
         // Peers and upstreams are connected to by tasks of this core: it is made here.
-        let core = Rc::new(Core::new(shared, first));
+        let core = Rc::new(Core::new(shared, counts, first));
         Running { core, index, listening: BTreeMap::new(), leaving: JoinSet::new(), checks: Vec::new() }
             .follow(commands)
             .await;
