@@ -19,14 +19,14 @@ mod shape;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 pub use shape::Shape;
 
-use carry::Link;
+use carry::{Direction, Journey, Way};
 use port::Port;
 use shape::Weather;
 
@@ -139,13 +139,38 @@ impl Wan {
 
     async fn change(&self, cut: Option<Cut>) {
         let mut this_change = 0;
-        self.weather.send_modify(|weather| {
-            weather.cut = cut;
-            weather.changes += 1;
-            this_change = weather.changes;
-        });
+        self.weather.send_modify(|weather| this_change = weather.change(cut));
         // The link ends before its handles only when its runtime does: then there is nothing to wait for.
         let _ = self.applied.clone().wait_for(|applied| *applied >= this_change).await;
+    }
+}
+
+/// What the connections of a link share.
+#[derive(Debug)]
+struct Link {
+    target: SocketAddr,
+    seed: u64,
+    connections: AtomicU64,
+    forth: Arc<Direction>,
+    back: Arc<Direction>,
+}
+
+impl Link {
+    fn new(target: SocketAddr, seed: u64) -> Link {
+        Link { target, seed, connections: AtomicU64::new(0), forth: Arc::default(), back: Arc::default() }
+    }
+
+    /// The next connection's.
+    fn journey(&self, weather: &watch::Receiver<Weather>, resets: u64) -> Journey {
+        let way = |direction| Way { direction: Arc::clone(direction), weather: weather.clone() };
+        Journey {
+            target: self.target,
+            seed: self.seed,
+            number: self.connections.fetch_add(1, Relaxed),
+            resets,
+            forth: way(&self.forth),
+            back: way(&self.back),
+        }
     }
 }
 
@@ -157,14 +182,10 @@ async fn run(
     acted: watch::Sender<u64>,
 ) {
     let mut connections = JoinSet::new();
-    // Counts resets. A connection ends when it is no longer the number that it was born under; the
-    // weather would not do, because who looks late misses a reset that healed at once.
-    let resets = watch::Sender::new(0_u64);
     loop {
         let now = *weather.borrow_and_update();
         if now.cut == Some(Cut::Reset) {
             port.close();
-            resets.send_modify(|resets| *resets += 1);
             while connections.join_next().await.is_some() {}
         } else {
             port.open().await;
@@ -178,9 +199,8 @@ async fn run(
                     Err(_) => return,
                 },
                 client = port.accept(), if connections.len() < MAX_CONNECTIONS => {
-                    let number = link.connections.fetch_add(1, Relaxed);
-                    let (link, weather) = (Arc::clone(&link), weather.clone());
-                    connections.spawn(carry::carry(client, number, link, weather, resets.subscribe()));
+                    let journey = link.journey(&weather, now.resets);
+                    connections.spawn(carry::carry(client, journey));
                 }
                 _ = connections.join_next(), if !connections.is_empty() => {}
             }
