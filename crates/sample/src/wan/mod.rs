@@ -1,18 +1,29 @@
-//! An emulated WAN: a TCP link in user space, with delay, jitter and bandwidth, that can be cut.
+//! An emulated WAN, in user space: delay, jitter, bandwidth and loss, and it can be cut.
 //!
-//! [`Wan::listen`] takes connections and carries their bytes to a target and back. It needs no
-//! privileges and no kernel module, and several links in one process are as far apart as they are told.
+//! [`Wan::listen`] is one link: it takes connections and carries their bytes to a target and back. A [`Network`]
+//! joins any number of places, each with one address for connections and datagrams, and each two with a way of
+//! their own in each direction. Both need no privileges and no kernel module.
 //!
-//! What it is faithful to: a connection costs a round trip before its first byte; all connections of a
-//! link share its bandwidth, each direction its own, in turns; bytes keep their order; half-closes and
-//! resets cross the link like bytes do; a reader that does not read stops its writer.
+//! What they are faithful to: a connection costs a round trip before its first byte; all that goes one way
+//! shares its bandwidth, connections in turns; bytes keep their order, datagrams only where there is no jitter;
+//! half-closes and resets cross like bytes do; a reader that does not read stops its writer; a full queue loses
+//! datagrams.
 //!
-//! What it is not: there is no loss, and so no retransmission or congestion control; and a connection to
-//! a stalled link is accepted, by the kernel, and then hears nothing.
+//! What they are not: connections lose nothing, and so there is no retransmission or congestion control, nor do
+//! bytes one way wait for acknowledgements the other; and a connection to what is stalled is accepted, by the
+//! kernel, and then hears nothing.
+//!
+//! In the order in which a connection meets them: `port`, `place` (who it is from), `map` and `pair` (what is
+//! between the two), `carry`, `line`, `schedule`. Datagrams wait in `post` instead.
 
 mod carry;
 mod line;
+mod map;
+mod network;
+mod pair;
+mod place;
 mod port;
+mod post;
 mod schedule;
 mod shape;
 
@@ -24,6 +35,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+pub use network::{Flapping, Network, Traffic, UnknownPlace};
 pub use shape::Shape;
 
 use carry::{Direction, Journey, Way};
@@ -36,8 +48,8 @@ const MAX_CONNECTIONS: usize = 4096;
 /// How a link is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// Nothing passes, and nobody is told: what is under way waits for the link to heal. New connections
-    /// wait too.
+    /// Nothing passes, and nobody is told, as with a black hole: what is under way waits for the link to heal.
+    /// New connections are accepted and wait too. Datagrams are lost.
     Stall,
     /// Connections are reset, what is under way is lost, and new connections are refused.
     Reset,
