@@ -79,7 +79,8 @@ async fn a_transfer_takes_at_least_what_the_bandwidth_allows_however_many_connec
 
 #[tokio::test]
 async fn bytes_keep_their_order_under_jitter_both_ways_on_many_connections() {
-    let shape = Shape { delay: 2 * MS, jitter: 10 * MS, bandwidth: NonZeroU64::new(50_000_000) };
+    let shape =
+        Shape { delay: 2 * MS, jitter: 10 * MS, bandwidth: NonZeroU64::new(50_000_000), ..Shape::default() };
     let (wan, far) = link(shape).await;
     let sent: Vec<u8> = (0..300_000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect();
     let mut ends = Vec::new();

@@ -5,8 +5,8 @@
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError};
 
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -16,56 +16,60 @@ use tokio::time::{Instant, sleep_until};
 
 use super::line::{Line, Load, Parcel};
 use super::schedule::{Arrivals, Pace};
-use super::shape::{MAX_PIECE_BYTES, Weather};
+use super::shape::{MAX_PIECE_BYTES, Shape, Weather};
 
-/// What the connections of a link share.
-#[derive(Debug)]
-pub(super) struct Link {
-    target: SocketAddr,
-    seed: u64,
-    pub(super) connections: AtomicU64,
-    pub(super) forth: Direction,
-    pub(super) back: Direction,
-}
-
-/// One direction of a link.
+/// One direction between two ends, which every connection that crosses it shares.
 #[derive(Debug, Default)]
 pub(super) struct Direction {
     /// Connections take turns: the lock is handed over in the order in which it was asked for.
-    pace: Mutex<Pace>,
+    turns: Mutex<()>,
+    pace: std::sync::Mutex<Pace>,
     pub(super) bytes: AtomicU64,
 }
 
-impl Link {
-    pub(super) fn new(target: SocketAddr, seed: u64) -> Link {
-        Link {
-            target,
-            seed,
-            connections: AtomicU64::new(0),
-            forth: Direction::default(),
-            back: Direction::default(),
-        }
+impl Direction {
+    /// Promises the direction to so many bytes; when the last of them has entered it.
+    pub(super) fn depart(&self, bytes: usize, shape: &Shape) -> Instant {
+        self.pace().depart(Instant::now(), bytes, shape)
     }
+
+    fn pace(&self) -> std::sync::MutexGuard<'_, Pace> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A direction, and what it is like.
+#[derive(Clone, Debug)]
+pub(super) struct Way {
+    pub(super) direction: Arc<Direction>,
+    pub(super) weather: watch::Receiver<Weather>,
+}
+
+/// What a connection needs to know of where it goes.
+#[derive(Debug)]
+pub(super) struct Journey {
+    pub(super) target: SocketAddr,
+    pub(super) seed: u64,
+    /// Of this connection, among those with the same seed.
+    pub(super) number: u64,
+    /// How often the way had been reset when it began: it ends with the next time.
+    pub(super) resets: u64,
+    pub(super) forth: Way,
+    pub(super) back: Way,
 }
 
 /// The connection broke, at one end or between them: both ends are to be reset.
 struct Broken;
 
-/// Carries a connection until both ends have said all, one breaks, or the link is reset.
-pub(super) async fn carry(
-    mut client: TcpStream,
-    number: u64,
-    link: Arc<Link>,
-    weather: watch::Receiver<Weather>,
-    mut resets: watch::Receiver<u64>,
-) {
-    resets.borrow_and_update();
+/// Carries a connection until both ends have said all, one breaks, or its way is reset.
+pub(super) async fn carry(mut client: TcpStream, journey: Journey) {
+    let mut weather = journey.forth.weather.clone();
     let mut server = None;
     let outcome = tokio::select! {
         biased;
         // An error means that the link was stopped, which is no kinder.
-        _ = resets.changed() => Err(Broken),
-        outcome = relay(&mut client, &mut server, number, &link, weather) => outcome,
+        _ = weather.wait_for(|weather| weather.resets != journey.resets) => Err(Broken),
+        outcome = relay(&mut client, &mut server, &journey) => outcome,
     };
     if outcome.is_err() {
         for end in [Some(client), server].into_iter().flatten() {
@@ -78,48 +82,49 @@ pub(super) async fn carry(
 async fn relay(
     client: &mut TcpStream,
     server: &mut Option<TcpStream>,
-    number: u64,
-    link: &Link,
-    mut weather: watch::Receiver<Weather>,
+    journey: &Journey,
 ) -> Result<(), Broken> {
-    let mut arrivals = Arrivals::new(link.seed, number, false);
+    let Journey { target, seed, number, .. } = *journey;
+    let (mut forth, mut back) = (journey.forth.clone(), journey.back.clone());
+    let mut arrivals = Arrivals::new(seed, number, false);
     // The handshake of a connection crosses the link and comes back before anything else can cross.
-    let shape = weather.borrow().shape;
-    until(Instant::now() + shape.delay * 2 + arrivals.jitter(&shape)).await;
-    healed(&mut weather).await?;
-    let server = server.insert(TcpStream::connect(link.target).await.map_err(|_| Broken)?);
+    let shape = forth.weather.borrow().shape;
+    let round_trip = shape.delay + back.weather.borrow().shape.delay + arrivals.jitter(&shape);
+    until(Instant::now() + round_trip).await;
+    healed(&mut forth.weather).await?;
+    healed(&mut back.weather).await?;
+    let server = server.insert(TcpStream::connect(target).await.map_err(|_| Broken)?);
     let _ = client.set_nodelay(true);
     let _ = server.set_nodelay(true);
     let (from_client, to_client) = client.split();
     let (from_server, to_server) = server.split();
-    let forth = Lane { direction: &link.forth, line: Line::default(), weather: weather.clone() };
-    let back = Lane { direction: &link.back, line: Line::default(), weather };
+    let forth = Lane { way: forth, line: Line::default() };
+    let back = Lane { way: back, line: Line::default() };
     tokio::try_join!(
         forth.feed(from_client, arrivals),
         forth.deliver(to_server),
-        back.feed(from_server, Arrivals::new(link.seed, number, true)),
+        back.feed(from_server, Arrivals::new(seed, number, true)),
         back.deliver(to_client),
     )?;
     Ok(())
 }
 
 /// One direction of one connection.
-struct Lane<'a> {
-    direction: &'a Direction,
+struct Lane {
+    way: Way,
     line: Line,
-    weather: watch::Receiver<Weather>,
 }
 
-impl Lane<'_> {
+impl Lane {
     /// Reads what the sender sends, as fast as the link takes it. How the sender ends crosses too.
     async fn feed(&self, from: ReadHalf<'_>, mut arrivals: Arrivals) -> Result<(), Broken> {
         let mut scratch = vec![0; MAX_PIECE_BYTES];
         loop {
-            self.line.room(|| self.weather.borrow().shape.window_bytes()).await;
+            self.line.room(|| self.way.weather.borrow().shape.window_bytes()).await;
             // A turn is asked for only with something to send; what this says of errors, reading says too.
             let _ = from.readable().await;
-            let mut pace = self.turn().await?;
-            let shape = self.weather.borrow().shape;
+            let turn = self.turn().await?;
+            let shape = self.way.weather.borrow().shape;
             let piece = scratch.get_mut(..shape.piece_bytes()).ok_or(Broken)?;
             let (load, bytes) = match from.try_read(piece) {
                 Ok(0) => (Load::End, 0),
@@ -127,9 +132,9 @@ impl Lane<'_> {
                 Err(error) if transient(&error) => continue,
                 Err(_) => (Load::Broken, 0),
             };
-            let departure = pace.depart(Instant::now(), bytes, &shape);
-            drop(pace);
-            self.direction.bytes.fetch_add(bytes as u64, Relaxed);
+            let departure = self.way.direction.depart(bytes, &shape);
+            drop(turn);
+            self.way.direction.bytes.fetch_add(bytes as u64, Relaxed);
             let arrival = arrivals.arrive(departure, &shape);
             let last = !matches!(load, Load::Bytes(_));
             self.line.push(Parcel { arrival, load });
@@ -140,26 +145,28 @@ impl Lane<'_> {
     }
 
     /// Waits for this connection's turn on the link.
-    async fn turn(&self) -> Result<MutexGuard<'_, Pace>, Broken> {
-        let mut pace = self.direction.pace.lock().await;
-        let mut weather = self.weather.clone();
+    async fn turn(&self) -> Result<MutexGuard<'_, ()>, Broken> {
+        let direction = &self.way.direction;
+        let turn = direction.turns.lock().await;
+        let mut weather = self.way.weather.clone();
         weather.borrow_and_update();
-        while let Some(until) = pace.wait_until(Instant::now()) {
+        loop {
+            let wait = direction.pace().wait_until(Instant::now());
+            let Some(until) = wait else { return Ok(turn) };
             tokio::select! {
                 () = sleep_until(until) => {}
                 // On a link that was slow, and no longer is, nobody should wait as if it were.
                 changed = weather.changed() => {
                     changed.map_err(|_| Broken)?;
-                    pace.forget();
+                    direction.pace().forget();
                 }
             }
         }
-        Ok(pace)
     }
 
     /// Writes what has arrived, while the link is not stalled.
     async fn deliver(&self, mut to: WriteHalf<'_>) -> Result<(), Broken> {
-        let mut weather = self.weather.clone();
+        let mut weather = self.way.weather.clone();
         loop {
             let parcel = self.line.take().await;
             until(parcel.arrival).await;

@@ -1,32 +1,44 @@
-//! An emulated WAN: a TCP link in user space, with delay, jitter and bandwidth, that can be cut.
+//! An emulated WAN, in user space: delay, jitter, bandwidth and loss, and it can be cut.
 //!
-//! [`Wan::listen`] takes connections and carries their bytes to a target and back. It needs no
-//! privileges and no kernel module, and several links in one process are as far apart as they are told.
+//! [`Wan::listen`] is one link: it takes connections and carries their bytes to a target and back. A [`Network`]
+//! joins any number of places, each with one address for connections and datagrams, and each two with a way of
+//! their own in each direction. Both need no privileges and no kernel module.
 //!
-//! What it is faithful to: a connection costs a round trip before its first byte; all connections of a
-//! link share its bandwidth, each direction its own, in turns; bytes keep their order; half-closes and
-//! resets cross the link like bytes do; a reader that does not read stops its writer.
+//! What they are faithful to: a connection costs a round trip before its first byte; all that goes one way
+//! shares its bandwidth, connections in turns; bytes keep their order, datagrams only where there is no jitter;
+//! half-closes and resets cross like bytes do; a reader that does not read stops its writer; a full queue loses
+//! datagrams.
 //!
-//! What it is not: there is no loss, and so no retransmission or congestion control; and a connection to
-//! a stalled link is accepted, by the kernel, and then hears nothing.
+//! What they are not: connections lose nothing, and so there is no retransmission or congestion control, nor do
+//! bytes one way wait for acknowledgements the other; and a connection to what is stalled is accepted, by the
+//! kernel, and then hears nothing.
+//!
+//! In the order in which a connection meets them: `port`, `place` (who it is from), `map` and `pair` (what is
+//! between the two), `carry`, `line`, `schedule`. Datagrams wait in `post` instead.
 
 mod carry;
 mod line;
+mod map;
+mod network;
+mod pair;
+mod place;
 mod port;
+mod post;
 mod schedule;
 mod shape;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+pub use network::{Flapping, Network, Traffic, UnknownPlace};
 pub use shape::Shape;
 
-use carry::Link;
+use carry::{Direction, Journey, Way};
 use port::Port;
 use shape::Weather;
 
@@ -36,8 +48,8 @@ const MAX_CONNECTIONS: usize = 4096;
 /// How a link is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// Nothing passes, and nobody is told: what is under way waits for the link to heal. New connections
-    /// wait too.
+    /// Nothing passes, and nobody is told, as with a black hole: what is under way waits for the link to heal.
+    /// New connections are accepted and wait too. Datagrams are lost.
     Stall,
     /// Connections are reset, what is under way is lost, and new connections are refused.
     Reset,
@@ -139,13 +151,38 @@ impl Wan {
 
     async fn change(&self, cut: Option<Cut>) {
         let mut this_change = 0;
-        self.weather.send_modify(|weather| {
-            weather.cut = cut;
-            weather.changes += 1;
-            this_change = weather.changes;
-        });
+        self.weather.send_modify(|weather| this_change = weather.change(cut));
         // The link ends before its handles only when its runtime does: then there is nothing to wait for.
         let _ = self.applied.clone().wait_for(|applied| *applied >= this_change).await;
+    }
+}
+
+/// What the connections of a link share.
+#[derive(Debug)]
+struct Link {
+    target: SocketAddr,
+    seed: u64,
+    connections: AtomicU64,
+    forth: Arc<Direction>,
+    back: Arc<Direction>,
+}
+
+impl Link {
+    fn new(target: SocketAddr, seed: u64) -> Link {
+        Link { target, seed, connections: AtomicU64::new(0), forth: Arc::default(), back: Arc::default() }
+    }
+
+    /// The next connection's.
+    fn journey(&self, weather: &watch::Receiver<Weather>, resets: u64) -> Journey {
+        let way = |direction| Way { direction: Arc::clone(direction), weather: weather.clone() };
+        Journey {
+            target: self.target,
+            seed: self.seed,
+            number: self.connections.fetch_add(1, Relaxed),
+            resets,
+            forth: way(&self.forth),
+            back: way(&self.back),
+        }
     }
 }
 
@@ -157,14 +194,10 @@ async fn run(
     acted: watch::Sender<u64>,
 ) {
     let mut connections = JoinSet::new();
-    // Counts resets. A connection ends when it is no longer the number that it was born under; the
-    // weather would not do, because who looks late misses a reset that healed at once.
-    let resets = watch::Sender::new(0_u64);
     loop {
         let now = *weather.borrow_and_update();
         if now.cut == Some(Cut::Reset) {
             port.close();
-            resets.send_modify(|resets| *resets += 1);
             while connections.join_next().await.is_some() {}
         } else {
             port.open().await;
@@ -178,9 +211,8 @@ async fn run(
                     Err(_) => return,
                 },
                 client = port.accept(), if connections.len() < MAX_CONNECTIONS => {
-                    let number = link.connections.fetch_add(1, Relaxed);
-                    let (link, weather) = (Arc::clone(&link), weather.clone());
-                    connections.spawn(carry::carry(client, number, link, weather, resets.subscribe()));
+                    let journey = link.journey(&weather, now.resets);
+                    connections.spawn(carry::carry(client, journey));
                 }
                 _ = connections.join_next(), if !connections.is_empty() => {}
             }

@@ -1,5 +1,6 @@
 //! When bytes leave and when they arrive. Pure: the clock and the seed are passed in.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -9,6 +10,8 @@ use super::shape::Shape;
 /// How far ahead of the clock a link may be promised. Timers are good to a millisecond or so: with work
 /// promised ahead, the link is not idle while a timer is late.
 const AHEAD: Duration = Duration::from_millis(10);
+
+const MILLION: u64 = 1_000_000;
 
 /// One direction of a link, which every connection shares: when it is free.
 #[derive(Debug, Default)]
@@ -63,9 +66,36 @@ impl Arrivals {
 
     /// A time between nothing and the shape's jitter.
     pub(super) fn jitter(&mut self, shape: &Shape) -> Duration {
-        let range = u64::try_from(shape.jitter.as_nanos()).unwrap_or(u64::MAX);
-        let scaled = (u128::from(self.random.next()) * u128::from(range)) >> 64;
-        Duration::from_nanos(u64::try_from(scaled).unwrap_or(range))
+        self.random.jitter(shape)
+    }
+}
+
+/// One direction for datagrams: what happens to each.
+#[derive(Debug)]
+pub(super) struct Fates {
+    random: SplitMix,
+}
+
+impl Fates {
+    pub(super) fn new(seed: u64) -> Fates {
+        Fates { random: SplitMix(seed) }
+    }
+
+    /// A seed that differs for each address.
+    pub(super) fn mix(seed: u64, ip: IpAddr) -> u64 {
+        let mixed =
+            |octets: &[u8]| octets.iter().fold(seed, |seed, octet| SplitMix(seed ^ u64::from(*octet)).next());
+        match ip {
+            IpAddr::V4(ip) => mixed(&ip.octets()),
+            IpAddr::V6(ip) => mixed(&ip.octets()),
+        }
+    }
+
+    /// Whether the next is lost, and how late it is otherwise. Each takes the same from the sequence, whatever
+    /// the shape: a change of shape changes no dice.
+    pub(super) fn next(&mut self, shape: &Shape) -> (bool, Duration) {
+        let lost = self.random.below(MILLION) < u64::from(shape.loss_per_million);
+        (lost, self.random.jitter(shape))
     }
 }
 
@@ -80,6 +110,17 @@ impl SplitMix {
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
+    }
+
+    /// A number between nothing and this, which is left out.
+    fn below(&mut self, range: u64) -> u64 {
+        let scaled = (u128::from(self.next()) * u128::from(range)) >> 64;
+        u64::try_from(scaled).unwrap_or(range)
+    }
+
+    fn jitter(&mut self, shape: &Shape) -> Duration {
+        let range = u64::try_from(shape.jitter.as_nanos()).unwrap_or(u64::MAX);
+        Duration::from_nanos(self.below(range))
     }
 }
 

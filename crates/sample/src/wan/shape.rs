@@ -25,6 +25,9 @@ pub struct Shape {
     pub jitter: Duration,
     /// Bytes per second, for all connections together, in each direction; as many as can be if nothing.
     pub bandwidth: Option<NonZeroU64>,
+    /// How many of a million datagrams are lost, at random. Connections lose nothing: what they send again
+    /// is not seen from outside.
+    pub loss_per_million: u32,
 }
 
 impl Shape {
@@ -69,11 +72,21 @@ pub(super) struct Weather {
     pub(super) cut: Option<Cut>,
     /// How often the link was cut or healed.
     pub(super) changes: u64,
+    /// How often it was reset. Who looks late sees here a reset that healed at once.
+    pub(super) resets: u64,
 }
 
 impl Weather {
     pub(super) fn new(shape: Shape) -> Weather {
-        Weather { shape, cut: None, changes: 0 }
+        Weather { shape, cut: None, changes: 0, resets: 0 }
+    }
+
+    /// Cuts or heals; the number of this change.
+    pub(super) fn change(&mut self, cut: Option<Cut>) -> u64 {
+        self.cut = cut;
+        self.changes += 1;
+        self.resets += u64::from(cut == Some(Cut::Reset));
+        self.changes
     }
 
     pub(super) fn stalled(&self) -> bool {
