@@ -40,20 +40,17 @@ fn main() {
     let seed = u64::from(argument("--seed", 1));
     let mut planet = Planet::acquainted(count + churn, count, seed);
     eprintln!("{count} sites started");
-    planet.run_for(Duration::from_secs(60));
-    let minutes_to_settle = 4;
-    planet.run_for(Duration::from_secs(60 * minutes_to_settle));
+    planet.run_for(Duration::from_mins(u64::from(argument("--settle", 5))));
     eprintln!("settled");
 
     let since = planet.reset_counts();
     planet.false_deaths = 0;
     planet.suspicions = 0;
-    planet.run_for(Duration::from_secs(60 * u64::from(minutes)));
+    planet.run_for(Duration::from_mins(u64::from(minutes)));
     println!("| {count} sites, 1 % loss, {minutes} min | |\n| --- | --- |");
     println!("| bytes sent per site and second | {:.0} |", planet.bytes_per_second(since));
-    println!("| of which exchanges of states | {:.0} |", {
-        planet.synced_bytes as f64 / f64::from(count) / (planet.now - since).as_secs_f64()
-    });
+    let synced = planet.synced_bytes / u64::from(count) / planet.now.saturating_sub(since).as_secs();
+    println!("| of which exchanges of states | {synced} |");
     println!("| false deaths | {} |", planet.false_deaths);
     println!("| sites that suspected one falsely | {} |", planet.suspicions);
     let errors = planet.distance_errors(20_000);
@@ -70,18 +67,18 @@ fn main() {
         planet.join(count + round);
         planet.run_for(Duration::from_secs(5));
         joins.push(planet.spread(count + round));
-        let leaver = planet.random_up();
-        planet.leave(leaver);
+        let gone = planet.random_up();
+        planet.leave(gone);
         planet.run_for(Duration::from_secs(1));
-        planet.crash(leaver);
+        planet.crash(gone);
         planet.run_for(Duration::from_secs(4));
-        leaves.push(planet.spread(leaver));
+        leaves.push(planet.spread(gone));
         if round % 4 == 0 {
-            let crashed = planet.random_up();
-            planet.watch(crashed);
-            planet.crash(crashed);
+            let victim = planet.random_up();
+            planet.watch(victim);
+            planet.crash(victim);
             planet.run_for(Duration::from_secs(20));
-            crashes.push(planet.spread(crashed));
+            crashes.push(planet.spread(victim));
         }
     }
     line("join", joins);

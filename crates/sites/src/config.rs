@@ -55,7 +55,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        let hour = Duration::from_secs(3600);
+        let hour = Duration::from_hours(1);
         Config {
             dialect: Dialect::default(),
             probe_every: Duration::from_secs(1),
@@ -63,8 +63,8 @@ impl Default for Config {
             direct_timeout: Duration::from_millis(500),
             indirect_timeout: Duration::from_millis(800),
             helpers: 3,
-            suspicion_least: Duration::from_millis(2000),
-            suspicion_most: Duration::from_millis(5000),
+            suspicion_least: Duration::from_secs(2),
+            suspicion_most: Duration::from_secs(5),
             confirmations: 2,
             fanout: 4,
             fanout_first: 16,
@@ -72,7 +72,7 @@ impl Default for Config {
             news_per_second: 50,
             sync_every: Duration::from_secs(30),
             look_for_dead_every: Duration::from_secs(5),
-            seeds_every: Duration::from_secs(60),
+            seeds_every: Duration::from_mins(1),
             forget_after: 72 * hour,
             vitals_every: Duration::from_secs(10),
             members: 16_384,

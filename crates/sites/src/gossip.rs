@@ -9,7 +9,7 @@ use crate::members::{Id, OWN};
 use crate::registers::Key;
 use crate::snapshot::Status;
 use crate::timers::Timer;
-use crate::wire::{self, DATAGRAM_BYTES, Head, Item, Life, Told, ToldStatus, Vitals};
+use crate::wire::{self, DATAGRAM_BYTES, Head, Item, Life, Told, ToldStatus};
 
 /// What a probe carries of vitals, in bytes: with it, a site sends below 2 KB in a second.
 const PROBE_BYTES: usize = 720;
@@ -237,11 +237,8 @@ impl Machine {
 
     pub(crate) fn add_vitals(&self, id: Id, bytes: &mut Vec<u8>) {
         let Some(member) = self.members.get(id) else { return };
-        let name = if id == OWN { "" } else { member.site().name() };
-        let metrics = member.metrics.as_ref().map(|metrics| metrics.as_ref().clone()).unwrap_or_default();
-        let (epoch, tick, coordinate) = (member.record.epoch, member.tick, member.coordinate);
-        let vitals = Vitals { site: name, epoch, tick, coordinate, metrics };
-        wire::add_within(bytes, &Item::Vitals(vitals), DATAGRAM_BYTES);
+        let site = if id == OWN { "" } else { member.site().name() };
+        wire::add_within(bytes, &Item::Vitals(member.vitals(site)), DATAGRAM_BYTES);
     }
 
     pub(crate) fn send(&mut self, id: Id, bytes: Vec<u8>) {

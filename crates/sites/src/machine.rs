@@ -12,7 +12,7 @@ use crate::gossip::{About, Gossip};
 use crate::members::{Id, Member, Members, OWN};
 use crate::merge::Sender;
 use crate::probe::Probe;
-use crate::record::{Fingerprint, Metrics, Own, Record, Says, TooLarge, check_metrics};
+use crate::record::{Fingerprint, Measures, Metrics, Own, Record, Says, TooLarge};
 use crate::registers::{Defined, Key, Registers};
 use crate::rng::Rng;
 use crate::snapshot::Status;
@@ -25,6 +25,7 @@ const MOVES_EVERY: Duration = Duration::from_secs(5);
 
 /// Membership as one site sees it.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent, and most last for one event")]
 pub struct Machine {
     pub(crate) config: Config,
     pub(crate) now: Time,
@@ -41,6 +42,7 @@ pub struct Machine {
     /// Sites that others believe to be alive and this one dead, or the other way round.
     pub(crate) contested: BTreeSet<Id>,
     pub(crate) seeds: BTreeSet<Box<str>>,
+    pub(crate) seeds_at: Option<Time>,
     pub(crate) out: Vec<Effect>,
     pub(crate) changed: bool,
     /// Something moved, since `moves_at`.
@@ -67,9 +69,8 @@ impl Machine {
         let (fingerprint, issued, says) = (own.fingerprint, own.issued, own.says);
         let record = Record { site, epoch, version: 0, fingerprint, issued, says };
         record.check()?;
-        check_metrics(&own.metrics)?;
         let mut member = Member::new(Arc::new(record), 0, Status::Alive, now);
-        member.metrics = (!own.metrics.is_empty()).then(|| Arc::new(own.metrics));
+        member.metrics = Measures::new(own.metrics)?;
         let mut rng = Rng::new(seed);
         let mut members = Members::new(member);
         for record in own.known {
@@ -99,6 +100,7 @@ impl Machine {
             suspicions: BTreeMap::new(),
             contested: BTreeSet::new(),
             seeds: BTreeSet::new(),
+            seeds_at: None,
             out: Vec::new(),
             changed: true,
             moved: false,
@@ -154,10 +156,11 @@ impl Machine {
 
     /// Changes this site's metrics. They travel more slowly than all else. On an error nothing changes.
     pub fn set_metrics(&mut self, metrics: Metrics) -> Result<(), TooLarge> {
-        check_metrics(&metrics)?;
+        let metrics = Measures::new(metrics)?;
         self.moved = true;
         if let Some(own) = self.members.get_mut(OWN) {
-            own.metrics = (!metrics.is_empty()).then(|| Arc::new(metrics));
+            own.metrics = metrics;
+            own.tick = own.tick.saturating_add(u32::from(own.tick & 0xff < 0xff));
         }
         Ok(())
     }

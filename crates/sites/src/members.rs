@@ -6,9 +6,10 @@ use scope::Site;
 
 use crate::coordinate::Coordinate;
 use crate::event::Time;
-use crate::record::{Metrics, Record};
+use crate::record::{Measures, Record};
 use crate::rng::{Rng, hash, mix};
 use crate::snapshot::Status;
+use crate::wire::Vitals;
 
 /// A place in the table. It stays the same while the site is in it.
 pub(crate) type Id = u32;
@@ -27,7 +28,7 @@ const NOWHERE: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) record: Arc<Record>,
-    pub(crate) metrics: Option<Arc<Metrics>>,
+    pub(crate) metrics: Option<Arc<Measures>>,
     pub(crate) coordinate: Coordinate,
     /// The last round trips measured here, in microseconds; 0 is none.
     pub(crate) rtts: [u32; 3],
@@ -79,6 +80,12 @@ impl Member {
         self.rtts = [us.max(1), newest, middle];
     }
 
+    /// What others are told of it now and then.
+    pub(crate) fn vitals<'a>(&'a self, site: &'a str) -> Vitals<'a> {
+        let metrics = self.metrics.as_ref().map_or(&[][..], |measures| &measures.bytes);
+        Vitals { site, epoch: self.record.epoch, tick: self.tick, coordinate: self.coordinate, metrics }
+    }
+
     pub(crate) fn site(&self) -> &Site {
         &self.record.site
     }
@@ -102,9 +109,13 @@ pub(crate) fn seconds(time: Time) -> u32 {
     u32::try_from(time.as_secs()).unwrap_or(u32::MAX)
 }
 
+fn hashed(name: &str) -> u64 {
+    mix(hash(name.as_bytes()))
+}
+
 /// The part of the table that a name is in.
 pub(crate) fn bucket(name: &str) -> usize {
-    usize::try_from(mix(hash(name.as_bytes()))).unwrap_or(0) % BUCKETS
+    usize::try_from(hashed(name)).unwrap_or(0) % BUCKETS
 }
 
 /// All sites.
@@ -114,6 +125,8 @@ pub(crate) struct Members {
     free: Vec<Id>,
     /// By name.
     order: Vec<Id>,
+    /// By the hash of the name: the one that is looked for is about where its hash says.
+    index: Vec<(u64, Id)>,
     /// Those that are probed, in the order in which they are; and those dead.
     probed: Vec<Id>,
     dead: Vec<Id>,
@@ -127,11 +140,13 @@ impl Members {
             slots: Vec::new(),
             free: Vec::new(),
             order: Vec::new(),
+            index: Vec::new(),
             probed: Vec::new(),
             dead: Vec::new(),
             next: 0,
             buckets: vec![0; BUCKETS],
         };
+        members.index.push((hashed(own.site().name()), OWN));
         members.slots.push(Some(own));
         members.order.push(OWN);
         members.redigest(OWN);
@@ -161,8 +176,31 @@ impl Members {
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<Id> {
-        let at = self.position(name).ok()?;
-        self.order.get(at).copied()
+        let hash = hashed(name);
+        let mut at = self.lowest(hash);
+        loop {
+            let (found, id) = self.index.get(at)?;
+            if *found != hash {
+                return None;
+            }
+            if self.get(*id)?.site().name() == name {
+                return Some(*id);
+            }
+            at += 1;
+        }
+    }
+
+    /// The first place in the index whose hash is not lower.
+    fn lowest(&self, hash: u64) -> usize {
+        let guess = (u128::from(hash) * self.index.len() as u128) >> 64;
+        let mut at = usize::try_from(guess).unwrap_or(0);
+        while self.index.get(at).is_some_and(|(found, _)| *found < hash) {
+            at += 1;
+        }
+        while at > 0 && self.index.get(at - 1).is_some_and(|(found, _)| *found >= hash) {
+            at -= 1;
+        }
+        at
     }
 
     fn position(&self, name: &str) -> Result<usize, usize> {
@@ -178,6 +216,7 @@ impl Members {
     /// Adds a site whose name is not there, and lets it be probed at a random turn.
     pub(crate) fn insert(&mut self, member: Member, rng: &mut Rng) -> Id {
         let at = self.position(member.site().name()).unwrap_or_else(|at| at);
+        let hash = hashed(member.site().name());
         let id = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             Id::try_from(self.slots.len() - 1).unwrap_or(Id::MAX)
@@ -186,6 +225,7 @@ impl Members {
             *slot = Some(member);
         }
         self.order.insert(at.min(self.order.len()), id);
+        self.index.insert(self.lowest(hash), (hash, id));
         self.settle(id, rng);
         id
     }
@@ -196,6 +236,10 @@ impl Members {
         self.unlist(id);
         if let Ok(at) = self.position(name.name()) {
             self.order.remove(at);
+        }
+        let hash = hashed(name.name());
+        if let Some(at) = self.index.iter().position(|one| *one == (hash, id)) {
+            self.index.remove(at);
         }
         if let Some(sum) = self.buckets.get_mut(bucket(name.name())) {
             *sum ^= digest;

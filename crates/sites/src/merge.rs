@@ -10,14 +10,15 @@ use crate::event::{Effect, Notice};
 use crate::gossip::About;
 use crate::machine::Machine;
 use crate::members::{Id, Member, OWN, seconds};
-use crate::record::{Fingerprint, Record, check_metrics};
+use crate::record::{Fingerprint, Measures, Record};
 use crate::registers::{Defined, Key, Revocation, STATEMENT_BYTES, Stamp};
 use crate::snapshot::Status;
 use crate::timers::Timer;
 use crate::wire::{Item, Life, Told, ToldStatus, Vitals};
 
 /// A liar who counts up a site's lives must not bring it to their end: within one step of this it objects.
-const FARTHEST_EPOCH: u64 = 1 << 40;
+/// In milliseconds it is 500 years: a clock that starts in 1970 is believed.
+const FARTHEST_EPOCH: u64 = 1 << 44;
 /// Statements to be checked that one event may bring up.
 const CHECKS: usize = 64;
 
@@ -91,7 +92,7 @@ impl Machine {
         let same = record.as_ref().is_some_and(|record| record.fingerprint == own.record.fingerprint);
         let older = record.is_some_and(|record| record.issued < own.record.issued);
         let ended = told.status != ToldStatus::Alive;
-        if !same && !(ended && older) {
+        if !(same || ended && older) {
             let site = own.site().clone();
             return self.notice(Notice::NameTaken(site));
         }
@@ -273,8 +274,7 @@ impl Machine {
         let Some(by) = self.members.find(by).and_then(|by| self.members.get(by)) else { return };
         let (by, status) = (by.site().clone(), self.members.get(id).map(|member| member.status));
         match (order, status) {
-            (Ordering::Less, _) | (_, Some(Status::Left)) => return,
-            (Ordering::Equal, Some(Status::Dead)) => return,
+            (Ordering::Less, _) | (_, Some(Status::Left)) | (Ordering::Equal, Some(Status::Dead)) => return,
             (Ordering::Greater, _) => self.revive(id, life.refuted),
             _ => {}
         }
@@ -331,17 +331,18 @@ impl Machine {
         let Some(id) = self.members.find(name).filter(|id| *id != OWN) else { return };
         let Some(member) = self.members.get_mut(id) else { return };
         let newer = member.record.epoch == vitals.epoch && vitals.tick > member.tick;
-        if !newer || !vitals.coordinate.is_sane() || check_metrics(&vitals.metrics).is_err() {
+        if !newer || !vitals.coordinate.is_sane() {
             return;
+        }
+        let same = member.metrics.as_ref().map_or(&[][..], |known| &known.bytes) == vitals.metrics;
+        if !same {
+            let Ok(metrics) = Measures::read(vitals.metrics) else { return };
+            member.metrics = metrics;
         }
         // Only whole steps are passed on: see `Machine::publish`.
         let step = vitals.tick >> 8 > member.tick >> 8;
         member.tick = vitals.tick;
         member.coordinate = vitals.coordinate;
-        let metrics = (!vitals.metrics.is_empty()).then_some(vitals.metrics);
-        if metrics.as_ref() != member.metrics.as_deref() {
-            member.metrics = metrics.map(Arc::new);
-        }
         self.moved = true;
         if step && !sender.whole_state {
             self.gossip.relay(id);

@@ -6,7 +6,7 @@ use scope::Site;
 
 use crate::event::{Effect, Notice, Time};
 use crate::machine::Machine;
-use crate::members::{Id, OWN, seconds};
+use crate::members::{Id, Member, OWN, seconds};
 use crate::snapshot::Status;
 use crate::timers::Timer;
 use crate::wire::{self, DATAGRAM_BYTES, Head};
@@ -28,6 +28,8 @@ pub(crate) struct Probe {
     sent: Time,
     /// Another site reached it.
     vouched: bool,
+    /// It was asked twice: which of the two it answers is not known.
+    repeated: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +47,7 @@ enum Why {
 impl Machine {
     pub(crate) fn own_site(&self) -> &Site {
         // The own site is never removed: the fallback is not reached.
-        self.members.get(OWN).map_or_else(|| unreachable!("the own site is in the table"), |own| own.site())
+        self.members.get(OWN).map_or_else(|| unreachable!("the own site is in the table"), Member::site)
     }
 
     /// The next in turn.
@@ -87,7 +89,7 @@ impl Machine {
         if self.probes.len() >= PROBES {
             self.probes.pop_first();
         }
-        self.probes.insert(nonce, Probe { why, sent: self.now, vouched: false });
+        self.probes.insert(nonce, Probe { why, sent: self.now, vouched: false, repeated: false });
         self.timers.set(self.now + timeout * (1 + self.doubt), Timer::Direct(nonce));
         nonce
     }
@@ -95,7 +97,7 @@ impl Machine {
     /// What is known of the distance, and some.
     fn direct_timeout(&self, id: Id) -> Duration {
         let most = self.config.direct_timeout;
-        let Some(us) = self.members.get(id).and_then(|member| member.measured_us()) else { return most };
+        let Some(us) = self.members.get(id).and_then(Member::measured_us) else { return most };
         let usual = Duration::from_micros(u64::from(us));
         (usual + usual / 2 + Duration::from_millis(100)).clamp(Duration::from_millis(200).min(most), most)
     }
@@ -110,6 +112,14 @@ impl Machine {
         self.timers.set(self.now + self.config.indirect_timeout, Timer::Indirect(nonce));
         let Some(site) = self.members.get(id).map(|member| member.site().clone()) else { return };
         let helpers = self.members.some(self.config.helpers, &mut self.rng, |helper| helper == id);
+        if helpers.len() < self.config.helpers {
+            // Among few sites, a lost datagram would soon be a suspicion.
+            if let Some(probe) = self.probes.get_mut(&nonce) {
+                probe.repeated = true;
+            }
+            let bytes = self.loaded(&Head::Ping { nonce }, None);
+            self.send(id, bytes);
+        }
         for helper in helpers {
             let bytes = wire::begin(&Head::AskFor { nonce, site: site.name() });
             self.send(helper, bytes);
@@ -167,8 +177,9 @@ impl Machine {
         }
         self.probes.remove(&nonce);
         self.doubt = self.doubt.saturating_sub(1);
-        let rtt = self.now.saturating_sub(probe.sent);
-        self.measured(from, rtt);
+        if !probe.repeated {
+            self.measured(from, self.now.saturating_sub(probe.sent));
+        }
         self.answers_here(from);
         match probe.why {
             Why::For { asker, nonce, .. } => {
@@ -205,9 +216,7 @@ impl Machine {
         let Some(own) = self.members.get_mut(OWN) else { return };
         own.coordinate.update(&coordinate, Duration::from_micros(u64::from(us)), &mut self.rng);
         // The last count of a step is not left: the next is a step.
-        if own.tick & 0xff < 0xff {
-            own.tick += 1;
-        }
+        own.tick = own.tick.saturating_add(u32::from(own.tick & 0xff < 0xff));
         self.samples = self.samples.saturating_add(1);
         self.moved = true;
     }
@@ -328,13 +337,19 @@ impl Machine {
     /// Addresses to join by are tried often by a site that is alone, and now and then later: what is there
     /// may belong to the other half of a split that lasted too long.
     pub(crate) fn try_seeds(&mut self) {
-        self.hello_seeds();
+        if self.seeds_at.is_none_or(|at| at <= self.now) {
+            self.hello_seeds();
+        }
     }
 
     pub(crate) fn hello_seeds(&mut self) {
         let alone = self.members.living() == 1;
         let every = if alone { Duration::from_secs(1) } else { self.config.seeds_every };
-        self.timers.set(self.now + every.min(self.config.seeds_every), Timer::Seeds);
+        // A join meanwhile must not start a second round of tries beside the first.
+        if self.seeds_at.is_none_or(|at| at <= self.now || at > self.now + every) {
+            self.seeds_at = Some(self.now + every);
+            self.timers.set(self.now + every, Timer::Seeds);
+        }
         if self.leaving {
             return;
         }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use scope::Site;
 use serde::{Deserialize, Serialize};
@@ -36,7 +37,7 @@ pub struct Own {
     /// Its metrics.
     pub metrics: Metrics,
     /// Sites that were known before a restart: they are probed, and believed until that fails.
-    pub known: Vec<std::sync::Arc<Record>>,
+    pub known: Vec<Arc<Record>>,
 }
 
 /// The part of a record that a site can change while it runs.
@@ -138,12 +139,34 @@ impl fmt::Display for TooLarge {
 
 impl std::error::Error for TooLarge {}
 
-/// Whether metrics are within the limits, and numbers.
-pub(crate) fn check_metrics(metrics: &Metrics) -> Result<(), TooLarge> {
-    let bytes = metrics.keys().map(|name| name.len() + 9).sum();
-    let numbers = metrics.values().all(|value| !value.is_nan());
-    if bytes > METRICS_BYTES || !numbers {
-        return Err(TooLarge { bytes, limit: METRICS_BYTES });
+/// Metrics, and the bytes of them that travel.
+#[derive(Debug)]
+pub(crate) struct Measures {
+    pub(crate) bytes: Box<[u8]>,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+impl Measures {
+    /// Metrics within the limits, if there are any.
+    pub(crate) fn new(mut metrics: Metrics) -> Result<Option<Arc<Measures>>, TooLarge> {
+        metrics.retain(|_, value| !value.is_nan());
+        if metrics.is_empty() {
+            return Ok(None);
+        }
+        // Into memory it cannot fail.
+        let bytes = postcard::to_allocvec(&metrics).unwrap_or_default();
+        if bytes.len() > METRICS_BYTES {
+            return Err(TooLarge { bytes: bytes.len(), limit: METRICS_BYTES });
+        }
+        Ok(Some(Arc::new(Measures { bytes: bytes.into(), metrics: Arc::new(metrics) })))
     }
-    Ok(())
+
+    /// Reads what another site measures. No bytes are no metrics.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Option<Arc<Measures>>, TooLarge> {
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let read = (bytes.len() <= METRICS_BYTES).then(|| postcard::from_bytes(bytes).ok()).flatten();
+        Measures::new(read.ok_or(TooLarge { bytes: bytes.len(), limit: METRICS_BYTES })?)
+    }
 }

@@ -60,7 +60,7 @@ impl Seen {
         let gone = matches!(member.status, Status::Dead | Status::Left | Status::Revoked);
         Seen {
             record: Arc::clone(&member.record),
-            metrics: member.metrics.clone(),
+            metrics: member.metrics.as_ref().map(|measures| Arc::clone(&measures.metrics)),
             coordinate: member.coordinate,
             measured: member.measured_us().map(|us| Duration::from_micros(u64::from(us))),
             status: member.status,

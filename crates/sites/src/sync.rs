@@ -68,10 +68,7 @@ impl Machine {
     fn add_whole(&self, id: Id, bytes: &mut Vec<u8>) {
         self.add_told(id, bytes, usize::MAX);
         let Some(member) = self.members.get(id) else { return };
-        let (site, epoch) = (member.site().name(), member.record.epoch);
-        let metrics = member.metrics.as_deref().cloned().unwrap_or_default();
-        let (tick, coordinate) = (member.tick, member.coordinate);
-        wire::add(bytes, &Item::Vitals(wire::Vitals { site, epoch, tick, coordinate, metrics }));
+        wire::add(bytes, &Item::Vitals(member.vitals(member.site().name())));
     }
 
     fn add_registers(&self, bytes: &mut Vec<u8>) {

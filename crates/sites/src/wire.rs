@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::coordinate::Coordinate;
-use crate::record::Metrics;
 
 /// The most that a datagram holds, so that 1,200 bytes hold it with its signature: what every path carries
 /// whole.
@@ -30,7 +29,7 @@ pub(crate) enum Head<'a> {
 }
 
 /// One thing that is said.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Item<'a> {
     /// A site and its record.
     Site(Told<'a>),
@@ -77,13 +76,13 @@ pub(crate) enum ToldStatus {
     Left(u32),
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Vitals<'a> {
     pub(crate) site: &'a str,
     pub(crate) epoch: u64,
     pub(crate) tick: u32,
     pub(crate) coordinate: Coordinate,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: &'a [u8],
 }
 
 /// A question or an answer of an exchange of states.

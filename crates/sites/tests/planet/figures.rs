@@ -25,8 +25,11 @@ impl Planet {
     pub fn spread(&mut self, site: u32) -> Spread {
         let watch = self.watch.remove(&site).unwrap();
         let up: Vec<u32> = self.up().filter(|one| *one != site).collect();
-        let mut times: Vec<Time> =
-            up.iter().filter_map(|one| watch.heard.get(one)).map(|at| *at - watch.since).collect();
+        let mut times: Vec<Time> = up
+            .iter()
+            .filter_map(|one| watch.heard.get(one))
+            .map(|at| at.saturating_sub(watch.since))
+            .collect();
         times.sort();
         let missing = up.len() - times.len();
         let most = times.get(times.len() * 99 / 100).copied().unwrap_or(Time::MAX);
@@ -81,7 +84,7 @@ impl Planet {
 
     /// Bytes that a site sent in a second, on average, since counting began.
     pub fn bytes_per_second(&self, since: Time) -> f64 {
-        let seconds = (self.now - since).as_secs_f64();
+        let seconds = self.now.saturating_sub(since).as_secs_f64();
         (self.sent_bytes + self.synced_bytes) as f64 / seconds / self.up().count() as f64
     }
 

@@ -116,6 +116,7 @@ pub struct Planet {
     pub trace: u64,
     places: Vec<Place>,
     sites: Vec<Site>,
+    identities: Vec<Fingerprint>,
     wakes: Vec<Time>,
     queue: BinaryHeap<Reverse<(Time, u64, u32)>>,
     slots: Vec<Option<What>>,
@@ -190,6 +191,7 @@ impl Planet {
             watch: BTreeMap::new(),
             trace: 0,
             places,
+            identities: (0..count).map(fingerprint).collect(),
             sites: (0..count).map(|site| Site::new(&name(site)).unwrap()).collect(),
             wakes: vec![Time::ZERO; count as usize],
             queue: BinaryHeap::new(),
@@ -214,6 +216,7 @@ impl Planet {
 
     pub fn start(&mut self, site: u32, own: Own) {
         let seed = self.rng.next();
+        self.identities[site as usize] = own.fingerprint;
         self.machines[site as usize] = Some(Machine::new(own, Config::default(), seed, self.now).unwrap());
         self.on(site, Event::Tick);
     }
@@ -274,10 +277,10 @@ impl Planet {
 
     fn happen(&mut self, to: u32, what: What) {
         let sites = std::mem::take(&mut self.sites);
-        let identity = |from: u32| (sites[from as usize].clone(), fingerprint(from));
+        let identities = std::mem::take(&mut self.identities);
+        let identity = |from: u32| (sites[from as usize].clone(), identities[from as usize]);
         match what {
             What::Wake if self.wakes[to as usize] == self.now => self.on(to, Event::Tick),
-            What::Wake => {}
             What::Datagram { from, bytes } => {
                 let (from, identity) = identity(from);
                 self.on(to, Event::Datagram { from, identity, bytes });
@@ -292,13 +295,13 @@ impl Planet {
                     self.deliver(to, from, What::Answer { from: to, bytes });
                 }
             }
-            What::Ask { .. } => {}
+            What::Wake | What::Ask { .. } => {}
             What::Answer { from, bytes } => {
                 let (from, identity) = identity(from);
                 self.on(to, Event::Synced { from, identity, bytes });
             }
         }
-        self.sites = sites;
+        (self.sites, self.identities) = (sites, identities);
     }
 
     fn carry_out(&mut self, site: u32, effects: &mut Vec<Effect>) {
@@ -335,11 +338,14 @@ impl Planet {
                 self.suspicions += 1;
                 return;
             }
-            Notice::Dead(site) | Notice::Joined(site) | Notice::Left(site) | Notice::Back(site) => site,
-            Notice::Revoked(site) => site,
+            Notice::Dead(site)
+            | Notice::Joined(site)
+            | Notice::Left(site)
+            | Notice::Back(site)
+            | Notice::Revoked(site) => site,
             _ => return,
         };
-        let about: u32 = about.name()[4..].parse().unwrap();
+        let about: u32 = number(about.name());
         let dead = matches!(notice, Notice::Dead(_));
         let apart = self.half[about as usize] != self.half[by as usize];
         if dead && self.machines[about as usize].is_some() && !apart {
@@ -404,7 +410,8 @@ fn statement_of(statement: &[u8]) -> (Site, u64) {
 }
 
 fn number(address: &str) -> u32 {
-    address[1..].split(':').next().unwrap().parse().unwrap()
+    let digits = address.trim_start_matches(|c: char| !c.is_ascii_digit());
+    digits.split(':').next().unwrap().parse().unwrap()
 }
 
 /// Somewhere within some hundred kilometres of a city.
