@@ -49,7 +49,7 @@ fn main() {
     planet.run_for(Duration::from_mins(u64::from(minutes)));
     println!("| {count} sites, 1 % loss, {minutes} min | |\n| --- | --- |");
     println!("| bytes sent per site and second | {:.0} |", planet.bytes_per_second(since));
-    let synced = planet.synced_bytes / u64::from(count) / planet.now.saturating_sub(since).as_secs();
+    let synced = planet.synced_bytes / u64::from(count) / planet.now.saturating_sub(since).as_secs().max(1);
     println!("| of which exchanges of states | {synced} |");
     println!("| false deaths | {} |", planet.false_deaths);
     println!("| sites that suspected one falsely | {} |", planet.suspicions);

@@ -54,6 +54,10 @@ impl Coordinate {
         self.plane(other) + self.height + other.height
     }
 
+    pub(crate) fn height_ms(&self) -> f32 {
+        self.height
+    }
+
     fn plane(&self, other: &Coordinate) -> f32 {
         self.at.iter().zip(&other.at).map(|(a, b)| (a - b) * (a - b)).sum::<f32>().sqrt()
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use scope::{Diagnostic, Site, Zone};
 
 use crate::config::Config;
+use crate::coordinate::Coordinate;
 use crate::event::{Effect, Event, Notice, Time};
 use crate::gossip::{About, Gossip};
 use crate::members::{Id, Member, Members, OWN};
@@ -58,6 +59,8 @@ pub struct Machine {
     /// Round trips that moved this site.
     pub(crate) samples: u32,
     pub(crate) vitals_at: Time,
+    /// Where others were told that this site is.
+    pub(crate) published: Coordinate,
     pub(crate) synced_at: Option<Time>,
     wakes_at: Option<Time>,
 }
@@ -111,6 +114,7 @@ impl Machine {
             doubt: 0,
             samples: 0,
             vitals_at: now,
+            published: Coordinate::default(),
             synced_at: None,
             wakes_at: None,
         })

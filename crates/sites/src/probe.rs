@@ -18,6 +18,8 @@ const CONTESTED_EVERY: Duration = Duration::from_millis(100);
 const CONTESTED: usize = 5;
 /// A new site probes fast until it has measured so many round trips.
 const SAMPLES_AT_FIRST: u32 = 60;
+/// A site that moved further than this tells it soon.
+const MOVED_MS: f32 = 5.0;
 /// Probes that wait for an answer. More are not needed, whatever others ask for.
 const PROBES: usize = 4096;
 
@@ -67,13 +69,15 @@ impl Machine {
     /// Once in a while this site's vitals are to be passed on by others: their count goes up by a whole
     /// step. Between, it goes up by one with each change, which only those see who are told directly.
     fn publish(&mut self) {
-        if self.now < self.vitals_at + self.vitals_every() && self.samples != SAMPLES_AT_FIRST {
+        let vitals_every = self.vitals_every();
+        let Some(own) = self.members.get_mut(OWN) else { return };
+        let moved = self.published.rtt_ms(&own.coordinate) > MOVED_MS + 2.0 * own.coordinate.height_ms();
+        let every = if moved { self.config.vitals_every } else { vitals_every };
+        if self.now < self.vitals_at + every {
             return;
         }
-        self.vitals_at = self.now;
-        if let Some(own) = self.members.get_mut(OWN) {
-            own.tick = ((own.tick >> 8) + 1) << 8;
-        }
+        (self.vitals_at, self.published) = (self.now, own.coordinate);
+        own.tick = ((own.tick >> 8) + 1) << 8;
     }
 
     /// Probes a site that is alive as far as we know.

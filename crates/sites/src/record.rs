@@ -75,17 +75,24 @@ pub struct Record {
 }
 
 /// The bytes of a record, beside the name and version, which are read without it.
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Body {
     fingerprint: Fingerprint,
     issued: u64,
     says: Says,
 }
 
+#[derive(Serialize)]
+struct BodyOf<'a> {
+    fingerprint: &'a Fingerprint,
+    issued: u64,
+    says: &'a Says,
+}
+
 impl Record {
     /// The bytes of it that travel.
     pub(crate) fn body(&self) -> Vec<u8> {
-        let body = Body { fingerprint: self.fingerprint, issued: self.issued, says: self.says.clone() };
+        let body = BodyOf { fingerprint: &self.fingerprint, issued: self.issued, says: &self.says };
         // Bytes to memory: it cannot fail.
         postcard::to_allocvec(&body).unwrap_or_default()
     }
