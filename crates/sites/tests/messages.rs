@@ -1,5 +1,5 @@
 //! Whatever the network does to messages: loses, repeats, keeps back and replays them, or makes them up.
-#![allow(clippy::unwrap_used, reason = "it is a test")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "it is a test")]
 
 mod planet;
 
