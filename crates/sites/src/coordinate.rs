@@ -54,8 +54,9 @@ impl Coordinate {
         self.plane(other) + self.height + other.height
     }
 
-    pub(crate) fn height_ms(&self) -> f32 {
-        self.height
+    /// How far a site moved, if this is where it was.
+    pub(crate) fn shift_ms(&self, now: &Coordinate) -> f32 {
+        self.plane(now) + (self.height - now.height).abs()
     }
 
     fn plane(&self, other: &Coordinate) -> f32 {

@@ -76,11 +76,12 @@ impl Machine {
         member.metrics = Measures::new(own.metrics)?;
         let mut rng = Rng::new(seed);
         let mut members = Members::new(member);
-        for record in own.known {
-            if members.find(record.site.name()).is_none() && record.check().is_ok() {
-                members.insert(Member::new(record, 0, Status::Alive, now), &mut rng);
-            }
-        }
+        let mut known = own.known;
+        known.sort_by(|a, b| a.site.cmp(&b.site));
+        known.dedup_by(|a, b| a.site == b.site);
+        known.retain(|record| members.find(record.site.name()) != Some(OWN));
+        known.truncate(config.members);
+        members.load(known.into_iter().map(|record| Member::new(record, 0, Status::Alive, now)), &mut rng);
         let mut timers = Timers::default();
         let mut soon = |within: Duration, timer| {
             timers.set(now + within.mul_f32(rng.unit()), timer);

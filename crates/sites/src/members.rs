@@ -230,6 +230,22 @@ impl Members {
         id
     }
 
+    /// Adds many sites at once, whose names are not there, each once.
+    pub(crate) fn load(&mut self, members: impl Iterator<Item = Member>, rng: &mut Rng) {
+        for member in members {
+            let id = Id::try_from(self.slots.len()).unwrap_or(Id::MAX);
+            self.index.push((hashed(member.site().name()), id));
+            self.order.push(id);
+            self.slots.push(Some(member));
+            self.settle(id, rng);
+        }
+        self.index.sort_unstable();
+        let mut order = std::mem::take(&mut self.order);
+        let name_of = |id: &Id| self.get(*id).map_or("", |member| member.site().name());
+        order.sort_by(|a, b| name_of(a).cmp(name_of(b)));
+        self.order = order;
+    }
+
     pub(crate) fn remove(&mut self, id: Id) {
         let Some(member) = self.get(id) else { return };
         let (name, digest) = (member.site().clone(), member.digest);

@@ -10,6 +10,7 @@ use crate::event::{Effect, Notice};
 use crate::gossip::About;
 use crate::machine::Machine;
 use crate::members::{Id, Member, OWN, seconds};
+use crate::probe::SHOWN_MS;
 use crate::record::{Fingerprint, Measures, Record};
 use crate::registers::{Defined, Key, Revocation, STATEMENT_BYTES, Stamp};
 use crate::snapshot::Status;
@@ -342,8 +343,9 @@ impl Machine {
         // Only whole steps are passed on: see `Machine::publish`.
         let step = vitals.tick >> 8 > member.tick >> 8;
         member.tick = vitals.tick;
+        let moved = member.coordinate.shift_ms(&vitals.coordinate) > SHOWN_MS;
         member.coordinate = vitals.coordinate;
-        self.moved = true;
+        self.moved |= moved || !same;
         if step && !sender.whole_state {
             self.gossip.relay(id);
         }

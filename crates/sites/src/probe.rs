@@ -18,6 +18,8 @@ const CONTESTED_EVERY: Duration = Duration::from_millis(100);
 const CONTESTED: usize = 5;
 /// A new site probes fast until it has measured so many round trips.
 const SAMPLES_AT_FIRST: u32 = 60;
+/// A move that is further than this is worth a look at the new distances.
+pub(crate) const SHOWN_MS: f32 = 1.0;
 /// A site that moved further than this tells it soon.
 const MOVED_MS: f32 = 5.0;
 /// Probes that wait for an answer. More are not needed, whatever others ask for.
@@ -71,7 +73,7 @@ impl Machine {
     fn publish(&mut self) {
         let vitals_every = self.vitals_every();
         let Some(own) = self.members.get_mut(OWN) else { return };
-        let moved = self.published.rtt_ms(&own.coordinate) > MOVED_MS + 2.0 * own.coordinate.height_ms();
+        let moved = self.published.shift_ms(&own.coordinate) > MOVED_MS;
         let every = if moved { self.config.vitals_every } else { vitals_every };
         if self.now < self.vitals_at + every {
             return;
@@ -215,14 +217,16 @@ impl Machine {
     /// A round trip to a site: where it says it is, and how far that is, move this one.
     pub(crate) fn measured(&mut self, id: Id, rtt: Duration) {
         let Some(member) = self.members.get_mut(id) else { return };
+        let first = member.measured_us().is_none();
         member.measure(u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX));
         let (coordinate, us) = (member.coordinate, member.measured_us().unwrap_or(0));
         let Some(own) = self.members.get_mut(OWN) else { return };
+        let before = own.coordinate;
         own.coordinate.update(&coordinate, Duration::from_micros(u64::from(us)), &mut self.rng);
         // The last count of a step is not left: the next is a step.
         own.tick = own.tick.saturating_add(u32::from(own.tick & 0xff < 0xff));
         self.samples = self.samples.saturating_add(1);
-        self.moved = true;
+        self.moved |= first || before.shift_ms(&own.coordinate) > SHOWN_MS;
     }
 
     /// The link's word on whether a site can be reached.
