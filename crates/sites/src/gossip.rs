@@ -47,13 +47,13 @@ pub(crate) struct Gossip {
 }
 
 impl Gossip {
-    pub(crate) fn new(now: Time) -> Gossip {
+    pub(crate) fn new(tokens: u32, now: Time) -> Gossip {
         Gossip {
             pending: BTreeMap::new(),
             eager: 0,
             waiting: false,
             relays: VecDeque::new(),
-            tokens: 0,
+            tokens,
             tokens_at: now,
         }
     }

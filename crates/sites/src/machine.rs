@@ -90,6 +90,7 @@ impl Machine {
         soon(config.sync_every, Timer::Sync);
         soon(config.look_for_dead_every, Timer::Dead);
         soon(config.seeds_every, Timer::Seeds);
+        let gossip = Gossip::new(config.news_per_second, now);
         Ok(Machine {
             config,
             now,
@@ -98,7 +99,7 @@ impl Machine {
             rng,
             members,
             registers: Registers::default(),
-            gossip: Gossip::new(now),
+            gossip,
             timers,
             probes: BTreeMap::new(),
             suspicions: BTreeMap::new(),

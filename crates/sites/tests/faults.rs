@@ -190,7 +190,7 @@ fn a_revoked_site_is_out_everywhere_also_where_it_was_heard_of_late() {
 fn a_name_cannot_be_taken_by_another_identity() {
     let mut planet = settled(8);
     let before = seen(&planet, 0, 3).record;
-    let thief = Own { fingerprint: fingerprint(99), epoch: u64::MAX >> 8, ..own(3) };
+    let thief = Own { fingerprint: fingerprint(99), epoch: own(3).epoch + 1000, ..own(3) };
     planet.crash(3);
     planet.start(3, thief);
     planet.on(3, Event::Join { addresses: vec!["s0:7400".into()] });
