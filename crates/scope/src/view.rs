@@ -43,6 +43,62 @@ pub struct Zone {
 }
 
 impl Zone {
+    /// Reads a zone that was defined elsewhere. It may lead back to itself, through zones that were defined
+    /// elsewhere too: a plan that uses it says so.
+    pub fn read(name: &str, text: &str, dialect: &Dialect) -> Result<Zone, Diagnostic> {
+        let origin = format!("zone {name}");
+        if !is_name(name) || name == "here" {
+            let message = format!("`{}` cannot be a zone's name", name.escape_debug());
+            return Err(Diagnostic::new(Code::Zone, message).within(&origin, text));
+        }
+        let location = dialect.location(text).map_err(|diagnostic| diagnostic.within(&origin, text))?;
+        Ok(Zone { text: text.into(), location })
+    }
+
+    /// Names a location. The zone may name zones that are defined later, but no site, and never itself,
+    /// directly or through the zones of the view.
+    pub fn define(name: &str, text: &str, dialect: &Dialect, view: &dyn View) -> Result<Zone, Diagnostic> {
+        let origin = format!("zone {name}");
+        let zone = Zone::read(name, text, dialect)?;
+        if view.find(name).is_some() {
+            let message = format!("`{name}` is a site: no zone has a site's name");
+            return Err(Diagnostic::new(Code::Zone, message).within(&origin, text));
+        }
+        match zone.cycle(name, view) {
+            Some(diagnostic) => Err(diagnostic.within(&origin, text)),
+            None => Ok(zone),
+        }
+    }
+
+    /// Whether the zone, if it were called `name`, would lead back to itself.
+    fn cycle(&self, name: &str, view: &dyn View) -> Option<Diagnostic> {
+        let mut uses = Vec::new();
+        self.location.names(&mut |used, span| uses.push((used, span)));
+        let mut seen = BTreeSet::new();
+        for (used, span) in uses {
+            let mut open = vec![used];
+            while let Some(zone) = open.pop() {
+                if zone == name {
+                    let through = if used == name { "itself" } else { "one that is defined by it" };
+                    return Some(
+                        Diagnostic::new(Code::Zone, format!("the zone `{name}` would be defined by itself"))
+                            .at(span, format!("`{used}` is {through}")),
+                    );
+                }
+                if let (true, Some(zone)) = (seen.insert(zone), view.zone(zone)) {
+                    zone.location.names(&mut |used, _| open.push(used));
+                }
+            }
+        }
+        None
+    }
+
+    /// What was written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// What it stands for.
     #[must_use]
     pub fn location(&self) -> &Location {
@@ -153,47 +209,11 @@ impl Atlas {
         }
     }
 
-    /// Names a location. The zone it makes may name zones that are defined later, but never itself,
-    /// directly or through others. On an error nothing changes.
+    /// Names a location, as [`Zone::define`] does. On an error nothing changes.
     pub fn define_zone(&mut self, name: &str, text: &str, dialect: &Dialect) -> Result<(), Diagnostic> {
-        let origin = format!("zone {name}");
-        let bad_name = |why: &str| Err(Diagnostic::new(Code::Zone, why).within(&origin, text));
-        if !is_name(name) || name == "here" {
-            return bad_name(&format!("`{}` cannot be a zone's name", name.escape_debug()));
-        }
-        if self.find(name).is_some() {
-            return bad_name(&format!("`{name}` is a site: no zone has a site's name"));
-        }
-        let location = dialect.location(text).map_err(|diagnostic| diagnostic.within(&origin, text))?;
-        if let Some(diagnostic) = self.cycle(name, &location) {
-            return Err(diagnostic.within(&origin, text));
-        }
-        self.zones.insert(name.into(), Zone { text: text.into(), location });
+        let zone = Zone::define(name, text, dialect, self)?;
+        self.zones.insert(name.into(), zone);
         Ok(())
-    }
-
-    /// Whether `name`, if it stood for `location`, would lead back to itself. The zones that are
-    /// there already do not, so each needs to be looked at only once.
-    fn cycle(&self, name: &str, location: &Location) -> Option<Diagnostic> {
-        let mut uses = Vec::new();
-        location.names(&mut |used, span| uses.push((used, span)));
-        let mut seen = BTreeSet::new();
-        for (used, span) in uses {
-            let mut open = vec![used];
-            while let Some(zone) = open.pop() {
-                if zone == name {
-                    let through = if used == name { "itself" } else { "one that is defined by it" };
-                    return Some(
-                        Diagnostic::new(Code::Zone, format!("the zone `{name}` would be defined by itself"))
-                            .at(span, format!("`{used}` is {through}")),
-                    );
-                }
-                if let (true, Some(zone)) = (seen.insert(zone), self.zones.get(zone)) {
-                    zone.location.names(&mut |used, _| open.push(used));
-                }
-            }
-        }
-        None
     }
 }
 

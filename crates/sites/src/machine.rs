@@ -1,0 +1,340 @@
+//! One site's part in it: what comes in, and to whom it goes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use scope::{Diagnostic, Site, Zone};
+
+use crate::config::Config;
+use crate::coordinate::Coordinate;
+use crate::event::{Effect, Event, Notice, Time};
+use crate::gossip::{About, Gossip};
+use crate::members::{Id, Member, Members, OWN};
+use crate::merge::Sender;
+use crate::probe::Probe;
+use crate::record::{Fingerprint, Measures, Metrics, Own, Record, Says, TooLarge};
+use crate::registers::{Defined, Key, Registers};
+use crate::rng::Rng;
+use crate::snapshot::Status;
+use crate::suspicion::Suspicion;
+use crate::timers::{Timer, Timers};
+use crate::wire::{self, DATAGRAM_BYTES, Head};
+
+/// Changes of distances alone are announced at most this often.
+const MOVES_EVERY: Duration = Duration::from_secs(5);
+
+/// Membership as one site sees it.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent, and most last for one event")]
+pub struct Machine {
+    pub(crate) config: Config,
+    pub(crate) now: Time,
+    started: Time,
+    wall_ms: u64,
+    pub(crate) rng: Rng,
+    pub(crate) members: Members,
+    pub(crate) registers: Registers,
+    pub(crate) gossip: Gossip,
+    pub(crate) timers: Timers,
+    /// Probes that are not answered yet, by their nonce.
+    pub(crate) probes: BTreeMap<u64, Probe>,
+    pub(crate) suspicions: BTreeMap<Id, Suspicion>,
+    /// Sites that others believe to be alive and this one dead, or the other way round.
+    pub(crate) contested: BTreeSet<Id>,
+    pub(crate) seeds: BTreeSet<Box<str>>,
+    pub(crate) seeds_at: Option<Time>,
+    pub(crate) out: Vec<Effect>,
+    pub(crate) changed: bool,
+    /// Something moved, since `moves_at`.
+    pub(crate) moved: bool,
+    moves_at: Time,
+    /// What this event brings up is known nowhere else.
+    pub(crate) first: bool,
+    /// Somebody was told wrong things of this site, and this event brought it up.
+    pub(crate) objected: bool,
+    pub(crate) leaving: bool,
+    /// How far this site doubts its own network, from 0 to 4: then it waits longer for others.
+    pub(crate) doubt: u32,
+    /// Round trips that moved this site.
+    pub(crate) samples: u32,
+    pub(crate) vitals_at: Time,
+    /// Where others were told that this site is.
+    pub(crate) published: Coordinate,
+    pub(crate) synced_at: Option<Time>,
+    wakes_at: Option<Time>,
+}
+
+impl Machine {
+    /// A site that knows nobody yet, but those that it knew before.
+    pub fn new(own: Own, config: Config, seed: u64, now: Time) -> Result<Machine, TooLarge> {
+        let (site, epoch) = (own.site, own.epoch);
+        let (fingerprint, issued, says) = (own.fingerprint, own.issued, own.says);
+        let record = Record { site, epoch, version: 0, fingerprint, issued, says };
+        record.check()?;
+        let mut member = Member::new(Arc::new(record), 0, Status::Alive, now);
+        member.metrics = Measures::new(own.metrics)?;
+        let mut rng = Rng::new(seed);
+        let mut members = Members::new(member);
+        let mut known = own.known;
+        known.sort_by(|a, b| a.site.cmp(&b.site));
+        known.dedup_by(|a, b| a.site == b.site);
+        known.retain(|record| members.find(record.site.name()) != Some(OWN));
+        known.truncate(config.members);
+        members.load(known.into_iter().map(|record| Member::new(record, 0, Status::Alive, now)), &mut rng);
+        let mut timers = Timers::default();
+        let mut soon = |within: Duration, timer| {
+            timers.set(now + within.mul_f32(rng.unit()), timer);
+        };
+        soon(config.probe_at_first_every, Timer::Probe);
+        soon(config.sync_every, Timer::Sync);
+        soon(config.look_for_dead_every, Timer::Dead);
+        soon(config.seeds_every, Timer::Seeds);
+        let gossip = Gossip::new(config.news_per_second, now);
+        Ok(Machine {
+            config,
+            now,
+            started: now,
+            wall_ms: own.wall_ms,
+            rng,
+            members,
+            registers: Registers::default(),
+            gossip,
+            timers,
+            probes: BTreeMap::new(),
+            suspicions: BTreeMap::new(),
+            contested: BTreeSet::new(),
+            seeds: BTreeSet::new(),
+            seeds_at: None,
+            out: Vec::new(),
+            changed: true,
+            moved: false,
+            moves_at: now,
+            first: false,
+            objected: false,
+            leaving: false,
+            doubt: 0,
+            samples: 0,
+            vitals_at: now,
+            published: Coordinate::default(),
+            synced_at: None,
+            wakes_at: None,
+        })
+    }
+
+    /// Something happened. What is to be done is added to the effects.
+    pub fn on(&mut self, event: Event, now: Time, effects: &mut Vec<Effect>) {
+        self.begin(now);
+        match event {
+            Event::Datagram { from, identity, bytes } => self.datagram(&from, &identity, &bytes),
+            Event::Synced { from, identity, bytes } => self.synced(&from, &identity, &bytes),
+            Event::Tick => {}
+            Event::Join { addresses } => self.join(addresses),
+            Event::Leave => self.leave(),
+            Event::Quarantine { site, on } => self.quarantine(site, on),
+            Event::Revoked { statement, site, before } => self.revoked(statement, site, before),
+            Event::Measured { site, rtt } => {
+                if let Some(id) = self.members.find(site.name()).filter(|id| *id != OWN) {
+                    self.measured(id, rtt);
+                }
+            }
+            Event::Reached { site, works } => self.reached(&site, works),
+        }
+        self.end(effects);
+    }
+
+    /// Changes what this site says of itself. On an error nothing changes.
+    pub fn set_own(&mut self, says: Says, now: Time, effects: &mut Vec<Effect>) -> Result<(), TooLarge> {
+        let Some(own) = self.members.get(OWN) else { return Ok(()) };
+        let mut record = Record::clone(&own.record);
+        if record.says == says {
+            return Ok(());
+        }
+        record.says = says;
+        record.version = record.version.saturating_add(1);
+        record.check()?;
+        self.begin(now);
+        self.replace_own(record);
+        self.news(OWN, true);
+        self.end(effects);
+        Ok(())
+    }
+
+    /// Changes this site's metrics. They travel more slowly than all else. On an error nothing changes.
+    pub fn set_metrics(&mut self, metrics: Metrics) -> Result<(), TooLarge> {
+        let metrics = Measures::new(metrics)?;
+        self.moved = true;
+        if let Some(own) = self.members.get_mut(OWN) {
+            own.metrics = metrics;
+            own.tick = own.tick.saturating_add(u32::from(own.tick & 0xff < 0xff));
+        }
+        Ok(())
+    }
+
+    /// Defines a zone at all sites, or removes it. On an error nothing changes.
+    pub fn set_zone(
+        &mut self,
+        name: &str,
+        text: Option<&str>,
+        now: Time,
+        effects: &mut Vec<Effect>,
+    ) -> Result<(), Diagnostic> {
+        let zone = match text {
+            Some(text) => Some(Zone::define(name, text, &self.zone_dialect(), &self.snapshot())?),
+            None => None,
+        };
+        self.begin(now);
+        self.first = true;
+        let wall_ms = self.wall_ms();
+        let stamp = self.members.get(OWN).map(|own| own.site().clone());
+        if let Some(own) = stamp {
+            if zone.is_none() && !self.registers.zones.contains_key(name) {
+                // There is nothing to remove.
+            } else if self.registers.room_for_zone(name, self.config.zones) {
+                let stamp = self.registers.stamp(wall_ms, &own);
+                self.registers.zones.insert(name.into(), Defined { stamp, text: text.map(Into::into), zone });
+                self.tell(About::Register(Key::Zone(name.into())), true);
+                self.changed = true;
+            } else {
+                self.notice(Notice::Full(name.into()));
+            }
+        }
+        self.end(effects);
+        Ok(())
+    }
+
+    pub(crate) fn begin(&mut self, now: Time) {
+        self.now = self.now.max(now);
+        self.first = false;
+        self.objected = false;
+        while let Some(timer) = self.timers.due(self.now) {
+            self.fired(timer);
+        }
+    }
+
+    pub(crate) fn end(&mut self, effects: &mut Vec<Effect>) {
+        self.tell_at_once();
+        if self.moved && self.now >= self.moves_at + MOVES_EVERY {
+            self.changed = true;
+        }
+        if std::mem::take(&mut self.changed) {
+            self.moved = false;
+            self.moves_at = self.now;
+            self.out.push(Effect::Changed);
+        }
+        effects.append(&mut self.out);
+        if let Some(next) = self.timers.next().filter(|next| Some(*next) != self.wakes_at) {
+            self.wakes_at = Some(next);
+            effects.push(Effect::WakeAt(next));
+        }
+    }
+
+    fn fired(&mut self, timer: Timer) {
+        match timer {
+            Timer::Probe => self.probe_next(),
+            Timer::Direct(nonce) => self.not_direct(nonce),
+            Timer::Indirect(nonce) => self.not_at_all(nonce),
+            Timer::Suspicion(id) => self.not_refuted(id),
+            Timer::Recheck(id) => self.recheck(id),
+            Timer::Gossip => self.gossip_round(),
+            Timer::Sync => self.sync_some(),
+            Timer::Dead => self.look_for_dead(),
+            Timer::Contested => self.ask_contested(),
+            Timer::Seeds => self.try_seeds(),
+        }
+    }
+
+    pub(crate) fn notice(&mut self, notice: Notice) {
+        self.out.push(Effect::Notice(notice));
+    }
+
+    /// The wall clock by the driver's.
+    pub(crate) fn wall_ms(&self) -> u64 {
+        let since = self.now.saturating_sub(self.started).as_millis();
+        self.wall_ms.saturating_add(u64::try_from(since).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn zone_dialect(&self) -> scope::Dialect {
+        let mut dialect = self.config.dialect.clone();
+        dialect.limits.text_bytes = dialect.limits.text_bytes.min(crate::registers::ZONE_BYTES);
+        dialect
+    }
+
+    pub(crate) fn replace_own(&mut self, record: Record) {
+        if let Some(own) = self.members.get_mut(OWN) {
+            own.record = Arc::new(record);
+        }
+        self.members.settle(OWN, &mut self.rng);
+        self.changed = true;
+    }
+
+    fn datagram(&mut self, from: &Site, identity: &Fingerprint, bytes: &[u8]) {
+        if bytes.len() > DATAGRAM_BYTES || !self.trusts(from, identity) {
+            return;
+        }
+        let Some((head, items)) = wire::read::<Head<'_>>(bytes) else { return };
+        let sender = Sender { site: from, identity, whole_state: false };
+        // A site that says hello is news that nobody else has.
+        self.first = matches!(head, Head::Hello { .. });
+        for item in items {
+            self.say(item, &sender);
+        }
+        self.first = false;
+        let Some(id) = self.members.find(from.name()) else { return };
+        match head {
+            Head::Ping { nonce } => self.acknowledge(id, nonce, false),
+            Head::Hello { nonce } => self.acknowledge(id, nonce, true),
+            Head::Ack { nonce } => self.answered(id, nonce),
+            Head::AskFor { nonce, site } => self.probe_for(id, nonce, site),
+            Head::Vouch { nonce } => self.vouched(nonce),
+            Head::News => {}
+        }
+    }
+
+    /// Whether a sender is who we know under its name, or new.
+    pub(crate) fn trusts(&mut self, from: &Site, identity: &Fingerprint) -> bool {
+        let Some(id) = self.members.find(from.name()) else { return true };
+        let Some(member) = self.members.get(id).filter(|_| id != OWN) else { return false };
+        let known = member.record.fingerprint == *identity;
+        match member.status {
+            Status::Alive | Status::Suspect if !known => {
+                self.notice(Notice::NameTaken(from.clone()));
+                false
+            }
+            Status::Revoked => !known,
+            _ => true,
+        }
+    }
+
+    fn join(&mut self, addresses: Vec<Box<str>>) {
+        if std::mem::take(&mut self.leaving) {
+            self.live_again();
+        }
+        self.seeds.extend(addresses);
+        self.hello_seeds();
+    }
+
+    fn leave(&mut self) {
+        self.leaving = true;
+        if let Some(own) = self.members.get_mut(OWN) {
+            own.status = Status::Left;
+        }
+        self.members.settle(OWN, &mut self.rng);
+        self.news(OWN, false);
+        self.changed = true;
+    }
+
+    fn quarantine(&mut self, site: Site, on: bool) {
+        self.first = true;
+        let wall_ms = self.wall_ms();
+        let Some(own) = self.members.get(OWN).map(|own| own.site().clone()) else { return };
+        let known = self.registers.quarantines.contains_key(&site);
+        if !known && self.registers.quarantines.len() >= self.config.members {
+            return self.notice(Notice::Full(site.name().into()));
+        }
+        let stamp = self.registers.stamp(wall_ms, &own);
+        self.registers.quarantines.insert(site.clone(), (stamp, on));
+        self.tell(About::Register(Key::Quarantine(site)), true);
+        self.changed = true;
+    }
+}

@@ -1,0 +1,261 @@
+//! Splits, one-way cuts, restarts, goodbyes, stolen boxes: what becomes of them on a small planet.
+#![allow(clippy::unwrap_used, reason = "it is a test")]
+
+mod planet;
+
+use std::time::Duration;
+
+use planet::{Planet, fingerprint, name, own, record, statement};
+use scope::{Code, Dialect, Site, View};
+use sites::{Event, Own, Reach, Seen, Status};
+
+fn site(number: u32) -> Site {
+    Site::new(&name(number)).unwrap()
+}
+
+fn seen(planet: &Planet, by: u32, of: u32) -> Seen {
+    planet.machine(by).snapshot().site(&name(of)).unwrap().clone()
+}
+
+fn settled(count: u32) -> Planet {
+    let mut planet = Planet::acquainted(count + 2, count, 5);
+    planet.run_for(Duration::from_secs(20));
+    assert!(planet.agree());
+    planet
+}
+
+#[test]
+fn sites_that_know_one_address_find_all_others() {
+    let mut planet = Planet::new(20, 3);
+    for number in 0..20 {
+        planet.start(number, own(number));
+        let addresses = vec!["s0:7400".into()];
+        planet.on(number, Event::Join { addresses });
+    }
+    planet.run_for(Duration::from_secs(20));
+    assert!(planet.agree());
+    let view = planet.machine(7).snapshot();
+    let far = view.find(&name(13)).unwrap();
+    assert!(view.offers(far, "image") && !view.offers(far, "tape"));
+    assert_eq!(view.label(far, "region"), Some("eu"));
+    assert_eq!(view.metric(far, "load"), Some(13.0));
+    assert!(view.rtt(view.find(&name(3)).unwrap(), far).is_some(), "a distance between two others");
+}
+
+#[test]
+fn a_site_whose_first_peer_is_down_joins_when_that_is_back() {
+    let mut planet = Planet::new(2, 3);
+    planet.start(1, own(1));
+    planet.on(1, Event::Join { addresses: vec!["s0:7400".into()] });
+    planet.run_for(Duration::from_mins(2));
+    planet.start(0, own(0));
+    planet.run_for(Duration::from_secs(5));
+    assert!(planet.agree());
+}
+
+#[test]
+fn both_halves_of_a_split_work_and_merge_when_they_meet() {
+    for part in [1, 20, 39] {
+        let mut planet = settled(40);
+        for number in 0..part {
+            planet.half[number] = 1;
+        }
+        planet.run_for(Duration::from_mins(2));
+        assert_eq!(seen(&planet, 0, 39).status, Status::Dead);
+        assert_eq!(seen(&planet, 39, 0).status, Status::Dead);
+        // Each half decides something of its own.
+        let define = |planet: &mut Planet, by, zone: &str, text: &str| {
+            planet
+                .with(by, |machine, now, effects| machine.set_zone(zone, Some(text), now, effects))
+                .unwrap();
+        };
+        define(&mut planet, 0, "west", "Site00001");
+        define(&mut planet, 39, "east", "Site00038");
+        planet.run_for(Duration::from_secs(1));
+        define(&mut planet, 39, "both", "Site00039");
+        planet.run_for(Duration::from_secs(1));
+        define(&mut planet, 0, "both", "Site00000");
+        planet.on(39, Event::Quarantine { site: site(5), on: true });
+
+        planet.half.fill(0);
+        planet.run_for(Duration::from_mins(1));
+        assert!(planet.agree(), "{part} of 40");
+        for by in 0..40 {
+            let view = planet.machine(by).snapshot();
+            let zones: Vec<_> = view.zones().map(|(name, zone)| (name, zone.text())).collect();
+            assert_eq!(zones, [("both", "Site00000"), ("east", "Site00038"), ("west", "Site00001")]);
+            assert!(view.site(&name(5)).unwrap().quarantined);
+        }
+    }
+}
+
+#[test]
+fn a_cycle_that_two_halves_make_together_is_an_error_of_those_who_use_it() {
+    let mut planet = settled(4);
+    planet.half[..2].fill(1);
+    let define = |planet: &mut Planet, by, zone: &str, text: &str| {
+        planet.with(by, |machine, now, effects| machine.set_zone(zone, Some(text), now, effects))
+    };
+    define(&mut planet, 0, "a", "b").unwrap();
+    define(&mut planet, 3, "b", "a & Site00001").unwrap();
+    planet.half.fill(0);
+    planet.run_for(Duration::from_mins(2));
+    let (view, dialect) = (planet.machine(2).snapshot(), Dialect::default());
+    let scope = dialect.scope("image: a").unwrap();
+    assert_eq!(dialect.plan(&scope, "image", &view).unwrap_err().code(), Code::Zone);
+    // And where it would be closed knowingly, it is refused.
+    define(&mut planet, 2, "c", "d").unwrap();
+    assert_eq!(define(&mut planet, 2, "d", "c").unwrap_err().code(), Code::Zone);
+}
+
+#[test]
+fn a_site_that_left_is_no_member_and_may_come_back() {
+    let mut planet = settled(8);
+    planet.on(3, Event::Leave);
+    planet.run_for(Duration::from_secs(1));
+    assert_eq!(seen(&planet, 0, 3).status, Status::Left);
+    assert_eq!(planet.machine(0).snapshot().find(&name(3)), None);
+    planet.crash(3);
+    planet.run_for(Duration::from_mins(1));
+    assert!(planet.agree());
+    planet.start(3, Own { epoch: own(3).epoch + 1, ..own(3) });
+    planet.on(3, Event::Join { addresses: vec!["s0:7400".into()] });
+    planet.run_for(Duration::from_secs(2));
+    assert!(planet.agree());
+}
+
+#[test]
+fn a_site_that_restarts_with_a_clock_that_went_back_is_believed_all_the_same() {
+    let mut planet = settled(8);
+    planet.crash(3);
+    planet.run_for(Duration::from_secs(1));
+    planet.start(3, Own { epoch: 5, ..own(3) });
+    planet.on(3, Event::Join { addresses: vec!["s0:7400".into()] });
+    planet.run_for(Duration::from_secs(10));
+    assert!(planet.agree());
+    assert!(seen(&planet, 1, 3).record.epoch > own(3).epoch);
+}
+
+#[test]
+fn a_site_that_cannot_be_reached_from_here_is_alive_and_unreachable() {
+    let mut planet = settled(8);
+    planet.cut.extend([(2, 5), (5, 2)]);
+    planet.run_for(Duration::from_secs(40));
+    let there = seen(&planet, 2, 5);
+    assert_eq!((there.status, there.reach), (Status::Alive, Reach::Unreachable));
+    assert!(!planet.machine(2).snapshot().usable(&name(5)));
+    assert!(planet.machine(1).snapshot().usable(&name(5)));
+    assert_eq!(planet.false_deaths, 0);
+    planet.cut.clear();
+    planet.run_for(Duration::from_secs(30));
+    assert!(planet.machine(2).snapshot().usable(&name(5)));
+}
+
+#[test]
+fn the_link_knows_too_what_can_be_reached() {
+    let mut planet = settled(8);
+    planet.on(2, Event::Reached { site: site(5), works: false });
+    assert_eq!(seen(&planet, 2, 5).reach, Reach::Unreachable);
+    planet.run_for(Duration::from_secs(30));
+    assert_eq!(seen(&planet, 2, 5).reach, Reach::Unreachable, "datagrams do not prove the link");
+    planet.on(2, Event::Reached { site: site(5), works: true });
+    assert_eq!(seen(&planet, 2, 5).reach, Reach::Reachable);
+}
+
+#[test]
+fn a_revoked_site_is_out_everywhere_also_where_it_was_heard_of_late() {
+    let mut planet = settled(10);
+    // Sites 8 and 9 are elsewhere when it happens.
+    planet.half[8..10].fill(1);
+    planet.on(0, Event::Revoked { statement: statement(4, 2), site: site(4), before: 2 });
+    planet.run_for(Duration::from_secs(2));
+    assert!((0..8).filter(|by| *by != 4).all(|by| seen(&planet, by, 4).status == Status::Revoked));
+    assert_ne!(seen(&planet, 8, 4).status, Status::Revoked);
+    planet.run_for(Duration::from_mins(1));
+    planet.half.fill(0);
+    planet.run_for(Duration::from_mins(1));
+    for by in (0..10).filter(|by| *by != 4) {
+        assert_eq!(seen(&planet, by, 4).status, Status::Revoked, "at {by}");
+        assert_eq!(planet.machine(by).snapshot().find(&name(4)), None);
+    }
+    // The thief goes on; nobody believes it. A box with a later identity is let in.
+    planet.crash(4);
+    planet.start(4, Own { issued: 3, fingerprint: fingerprint(99), epoch: own(4).epoch + 9, ..own(4) });
+    planet.on(4, Event::Join { addresses: vec!["s0:7400".into()] });
+    planet.run_for(Duration::from_secs(5));
+    assert!((0..10).filter(|by| *by != 4).all(|by| seen(&planet, by, 4).status == Status::Alive));
+}
+
+#[test]
+fn a_name_cannot_be_taken_by_another_identity() {
+    let mut planet = settled(8);
+    let before = seen(&planet, 0, 3).record;
+    let thief = Own { fingerprint: fingerprint(99), epoch: own(3).epoch + 1000, ..own(3) };
+    planet.crash(3);
+    planet.start(3, thief);
+    planet.on(3, Event::Join { addresses: vec!["s0:7400".into()] });
+    planet.run_for(Duration::from_millis(500));
+    assert_eq!(seen(&planet, 0, 3).record, before);
+    // Not even when the name's owner is dead: its identity was not issued later.
+    planet.run_for(Duration::from_mins(1));
+    for by in (0..8).filter(|by| *by != 3) {
+        assert_eq!(seen(&planet, by, 3).record.fingerprint, before.fingerprint);
+    }
+}
+
+#[test]
+fn a_quarantined_site_is_visible_and_unused() {
+    let mut planet = settled(8);
+    planet.on(1, Event::Quarantine { site: site(4), on: true });
+    planet.run_for(Duration::from_secs(1));
+    let view = planet.machine(6).snapshot();
+    assert!(view.find(&name(4)).is_some() && !view.usable(&name(4)));
+    planet.on(6, Event::Quarantine { site: site(4), on: false });
+    planet.run_for(Duration::from_secs(1));
+    assert!((0..8).all(|by| planet.machine(by).snapshot().usable(&name(4))));
+}
+
+#[test]
+fn what_a_site_says_of_itself_reaches_all() {
+    let mut planet = settled(12);
+    let mut says = record(3).says;
+    says.labels.insert("region".into(), "us".into());
+    planet.with(3, |machine, now, effects| machine.set_own(says, now, effects)).unwrap();
+    planet.with(3, |machine, _, _| machine.set_metrics([("load".into(), 0.5)].into())).unwrap();
+    planet.run_for(Duration::from_secs(2));
+    let label = |by| {
+        let view = planet.machine(by).snapshot();
+        view.label(view.find(&name(3)).unwrap(), "region").map(str::to_owned)
+    };
+    assert!((0..12).all(|by| label(by).as_deref() == Some("us")));
+    planet.run_for(Duration::from_mins(1));
+    for by in 0..12 {
+        let view = planet.machine(by).snapshot();
+        assert_eq!(view.metric(view.find(&name(3)).unwrap(), "load"), Some(0.5));
+    }
+    let mut says = record(3).says;
+    says.labels.insert("long".into(), "x".repeat(2000).into());
+    assert!(planet.with(3, |machine, now, effects| machine.set_own(says, now, effects)).is_err());
+}
+
+#[test]
+fn two_sites_that_agree_exchange_little() {
+    let mut planet = settled(40);
+    planet.reset_counts();
+    planet.run_for(Duration::from_mins(2));
+    let exchanges = 40 * 4;
+    assert!(planet.synced_bytes / exchanges < 4000, "{} bytes each", planet.synced_bytes / exchanges);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let run = || {
+        let mut planet = Planet::acquainted(30, 28, 11);
+        planet.run_for(Duration::from_secs(30));
+        planet.join(29);
+        planet.crash(3);
+        planet.run_for(Duration::from_secs(30));
+        (planet.trace, planet.sent_bytes, planet.datagrams)
+    };
+    assert_eq!(run(), run());
+}
