@@ -105,7 +105,7 @@ pub(crate) fn check_issued(
     chain(certificate, &[], &roots, UnixTime::now(), &provider())
 }
 
-fn chain(
+pub(crate) fn chain(
     certificate: &CertificateDer<'_>,
     intermediates: &[CertificateDer<'_>],
     roots: &RootCertStore,
@@ -117,7 +117,7 @@ fn chain(
     verify_server_cert_signed_by_trust_anchor(&certificate, roots, intermediates, now, algorithms)
 }
 
-fn roots(identity: &Identity) -> Result<Arc<RootCertStore>, IdentityError> {
+pub(crate) fn roots(identity: &Identity) -> Result<Arc<RootCertStore>, IdentityError> {
     let mut roots = RootCertStore::empty();
     roots.add(identity.authority().clone()).map_err(crypto)?;
     Ok(Arc::new(roots))

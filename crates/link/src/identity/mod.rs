@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType, SigningKey,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -19,6 +19,8 @@ use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
 pub use error::{Fault, IdentityError};
 use files::File;
 
+use crate::certificate::{self, Certificate, Fingerprint};
+use crate::revoked::Revocation;
 use crate::{name, tls};
 
 const CA: &str = "ca.pem";
@@ -108,10 +110,22 @@ impl Authority {
         params.use_authority_key_identifier_extension = true;
         params.not_before = from.into();
         params.not_after = until.min(self.until).into();
+        params.serial_number = Some(certificate::serial(SystemTime::now()));
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(crypto)?;
         let pem = params.signed_by(&key, &self.issuer).map_err(crypto)?.pem();
         let files = Pem { authority: self.pem.clone(), certificate: pem, key: key.serialize_pem() };
         Identity::parse(files, Path::new(""))
+    }
+
+    /// Shuts out every identity of a site that was issued up to a moment; one that is issued later is
+    /// believed again.
+    pub fn revoke(&self, site: &str, at: SystemTime) -> Result<Revocation, IdentityError> {
+        name::to_uri(site).map_err(|why| IdentityError::new(Fault::BadName(site.to_owned(), why)))?;
+        let revocation = Revocation::sign(site, at, |said| self.issuer.key().sign(said)).map_err(crypto)?;
+        // With a key of another kind than `create` makes, no site could read it.
+        let authority = parse_certificate(&self.pem, Path::new(CA))?;
+        Revocation::from_authority(&revocation.to_bytes(), &authority)
+            .map_err(|error| IdentityError::new(Fault::Crypto).because(error))
     }
 }
 
@@ -122,6 +136,7 @@ pub struct Identity {
     certificate: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,
     until: SystemTime,
+    issued: SystemTime,
     pem: Pem,
 }
 
@@ -171,11 +186,10 @@ impl Identity {
         let authority = parse_certificate(&pem.authority, &dir.join(CA))?;
         let certificate = parse_certificate(&pem.certificate, &path)?;
         let key = parse_key(&pem.key, &dir.join(SITE_KEY))?;
-        let site =
-            name::of_certificate(&certificate).ok_or_else(|| IdentityError::new(Fault::NoSite).at(&path))?;
-        let (_, until) = validity(&certificate, &path)?;
-        let until = SystemTime::UNIX_EPOCH + Duration::from_secs(until.timestamp().try_into().unwrap_or(0));
-        Ok(Identity { site, authority, certificate, key, until, pem })
+        validity(&certificate, &path)?;
+        let Certificate { site, issued, until, .. } =
+            Certificate::read(&certificate).ok_or_else(|| IdentityError::new(Fault::NoSite).at(&path))?;
+        Ok(Identity { site, authority, certificate, key, until, issued, pem })
     }
 
     fn check(&self, dir: &Path) -> Result<(), IdentityError> {
@@ -205,6 +219,25 @@ impl Identity {
     #[must_use]
     pub fn valid_until(&self) -> SystemTime {
         self.until
+    }
+
+    /// When the authority issued it, to the microsecond: what a [`Revocation`] is compared with. (One that
+    /// an older version issued knows its first valid second only, a day before.)
+    #[must_use]
+    pub fn issued(&self) -> SystemTime {
+        self.issued
+    }
+
+    /// What tells this very certificate from all others.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of(&self.certificate)
+    }
+
+    /// The certificate, for others to keep: it is no secret.
+    #[must_use]
+    pub fn certificate(&self) -> &[u8] {
+        &self.certificate
     }
 
     pub(crate) fn authority(&self) -> &CertificateDer<'static> {
