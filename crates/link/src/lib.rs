@@ -28,7 +28,8 @@ pub use identity::{Authority, Fault, Identity, IdentityError};
 pub use pool::{Kind, Lane, PeerState, Pool, Received, SendError, Sent, Settings};
 pub use revoked::{BadRevocation, Revocation, Revoked};
 pub use server::{Drain, Draining, Limits, Peer, Server, upgraded};
-pub use tls::{ClientTls, ServerTls};
+pub use socket::Socket;
+pub use tls::{ClientTls, Presented, ServerTls};
 
 /// Any error, as libraries around HTTP pass them.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

@@ -149,4 +149,13 @@ impl Revoked {
         let latest = self.0.latest.read().unwrap_or_else(PoisonError::into_inner);
         latest.get(site).is_some_and(|known| micros(issued) <= known.at)
     }
+
+    /// Returns once an identity is shut out.
+    pub(crate) async fn shut_out(self, site: String, issued: SystemTime) {
+        let mut news = self.0.news.subscribe();
+        while !self.shuts_out(&site, issued) {
+            // The sender is in `self`: it is never gone.
+            let _ = news.changed().await;
+        }
+    }
 }

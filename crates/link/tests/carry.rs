@@ -17,7 +17,7 @@ use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
-use link::{BoxError, Drain, Kind, Lane, Limits, Peer, Pool, Sent, Server, ServerTls, Settings};
+use link::{BoxError, Drain, Kind, Lane, Limits, Peer, Pool, Revoked, Sent, Server, ServerTls, Settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -296,7 +296,7 @@ fn what_is_put_around_a_stream_sees_the_long_lane_only() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (_drain, draining) = Drain::new();
-        let tls = ServerTls::new(&authority.issue("Site2").unwrap()).unwrap();
+        let tls = ServerTls::new(&authority.issue("Site2").unwrap(), &Revoked::default()).unwrap();
         let wrapped = Rc::new(Cell::new(0));
         let count = Rc::clone(&wrapped);
         let server = Server::new(tls, Limits::default()).wrapping(move |stream| {

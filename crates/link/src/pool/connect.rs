@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
@@ -16,9 +15,12 @@ use tokio_rustls::client::TlsStream;
 
 use super::exchange::Outgoing;
 use super::settings::Settings;
+use crate::BoxError;
+use crate::certificate::Certificate;
 use crate::exec::Local;
+use crate::socket::Socket;
+use crate::tls::{self, ToSite};
 use crate::watched::Watched;
-use crate::{BoxError, socket, tls};
 
 /// Headers of an answer on the long lane. hyper's own limit of 100 is less than some services send.
 const MAX_HEADERS: usize = 256;
@@ -53,13 +55,13 @@ impl fmt::Display for ConnectError {
 impl std::error::Error for ConnectError {}
 
 pub(super) type Small = http2::SendRequest<Outgoing>;
-pub(super) type SmallConnection = http2::Connection<TokioIo<Watched<TlsStream<TcpStream>>>, Outgoing, Local>;
+pub(super) type SmallConnection = http2::Connection<TokioIo<Watched<TlsStream<Socket>>>, Outgoing, Local>;
 pub(super) type Long = http1::SendRequest<Outgoing>;
 
 /// An HTTP/2 connection whose peer has accepted this site, and the round trip to it.
 pub(super) async fn small(
     address: &str,
-    tls: &Arc<ClientConfig>,
+    tls: &ToSite,
     settings: &Settings,
 ) -> Result<(Small, SmallConnection, Duration), ConnectError> {
     let step = "connecting";
@@ -89,11 +91,7 @@ pub(super) async fn small(
 }
 
 /// An HTTP/1.1 connection, driven until its end.
-pub(super) async fn long(
-    address: &str,
-    tls: &Arc<ClientConfig>,
-    settings: &Settings,
-) -> Result<Long, ConnectError> {
+pub(super) async fn long(address: &str, tls: &ToSite, settings: &Settings) -> Result<Long, ConnectError> {
     let (stream, _) = timeout(settings.connect_timeout, tcp(address))
         .await
         .map_err(|_| ConnectError::timeout("connecting"))??;
@@ -126,7 +124,7 @@ fn builder(settings: &Settings) -> http2::Builder<Local> {
 }
 
 /// A connection to the first address that answers, and the time that it took: one round trip.
-async fn tcp(address: &str) -> Result<(TcpStream, Duration), ConnectError> {
+async fn tcp(address: &str) -> Result<(Socket, Duration), ConnectError> {
     let addresses =
         lookup_host(address).await.map_err(|error| ConnectError::new("finding the address", error))?;
     let mut last = ConnectError::new("finding the address", "the name has no address");
@@ -134,8 +132,7 @@ async fn tcp(address: &str) -> Result<(TcpStream, Duration), ConnectError> {
         let start = Instant::now();
         match TcpStream::connect(address).await {
             Ok(stream) => {
-                socket::tune(&stream);
-                return Ok((stream, start.elapsed()));
+                return Ok((Socket::new(stream), start.elapsed()));
             }
             Err(error) => last = ConnectError::new("connecting", error),
         }
@@ -143,11 +140,18 @@ async fn tcp(address: &str) -> Result<(TcpStream, Duration), ConnectError> {
     Err(last)
 }
 
-async fn shake(stream: TcpStream, config: &Arc<ClientConfig>) -> Result<TlsStream<TcpStream>, ConnectError> {
+async fn shake(stream: Socket, tls: &ToSite) -> Result<TlsStream<Socket>, ConnectError> {
     let failed = |error: io::Error| ConnectError::new("handshake", tls::explain(&error));
     // rustls wants a name; ours is in the configuration, and this one is neither sent nor checked.
-    let name = ServerName::IpAddress(stream.peer_addr().map_err(failed)?.ip().into());
-    TlsConnector::from(Arc::clone(config)).connect(name, stream).await.map_err(failed)
+    let name = ServerName::IpAddress(stream.tcp().peer_addr().map_err(failed)?.ip().into());
+    let connector = TlsConnector::from(Arc::clone(&tls.config));
+    let mut stream = connector.connect(name, stream).await.map_err(failed)?;
+    let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    let Certificate { site, issued, .. } = certificate
+        .and_then(Certificate::read)
+        .ok_or_else(|| ConnectError::new("handshake", "the peer's certificate names no site"))?;
+    stream.get_mut().0.cut_when(tls.revoked.clone().shut_out(site, issued));
+    Ok(stream)
 }
 
 /// The innermost cause: a peer that refuses this site says so in a TLS alert.

@@ -2,10 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustls::ClientConfig;
 use tokio::sync::Notify;
 use tokio::task::{AbortHandle, spawn_local};
 use tokio::time::timeout;
@@ -14,7 +12,7 @@ use super::connect::{self, ConnectError, Small};
 use super::error::{Kind, SendError};
 use super::long::Spares;
 use super::settings::Settings;
-use crate::tls::{self, ClientTls};
+use crate::tls::{self, ClientTls, ToSite};
 
 /// A connection that ends sooner than this counts as a failure: a peer that accepts and hangs up must
 /// not be called in a loop.
@@ -37,10 +35,10 @@ pub(super) struct Peer {
     pub(super) site: String,
     pub(super) address: String,
     pub(super) settings: Rc<Settings>,
-    pub(super) long_tls: Arc<ClientConfig>,
+    pub(super) long_tls: ToSite,
     pub(super) in_flight: Rc<Cell<usize>>,
     pub(super) spares: Spares,
-    small_tls: Arc<ClientConfig>,
+    small_tls: ToSite,
     lines: Vec<Line>,
     /// A line came up, or there is no hope for it any more.
     changed: Notify,

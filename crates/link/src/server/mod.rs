@@ -30,10 +30,12 @@ use tokio_rustls::server::TlsStream;
 
 pub use drain::{Drain, Draining};
 
+use crate::certificate::Certificate;
 use crate::exec::Local;
-use crate::tls::{self, ServerTls};
+use crate::socket::Socket;
+use crate::tls::{self, Presented};
 use crate::watched::Watched;
-use crate::{BoxError, name, socket, wire};
+use crate::{BoxError, wire};
 
 /// Who sent a request: proven by its certificate.
 #[derive(Clone, Debug)]
@@ -90,18 +92,17 @@ impl Default for Limits {
 /// Serves other sites, on one core: its tasks are spawned on the current `LocalSet`.
 #[derive(Clone)]
 pub struct Server<W> {
-    tls: ServerTls,
+    presented: Presented,
     limits: Limits,
     wrap: W,
 }
 
-type Tls = TlsStream<TcpStream>;
+type Tls = TlsStream<Socket>;
 
 impl Server<fn(Tls) -> Tls> {
     /// A server of this identity and with these limits.
-    #[must_use]
-    pub fn new(tls: ServerTls, limits: Limits) -> Self {
-        Server { tls, limits, wrap: |stream| stream }
+    pub fn new(presented: impl Into<Presented>, limits: Limits) -> Self {
+        Server { presented: presented.into(), limits, wrap: |stream| stream }
     }
 }
 
@@ -109,7 +110,7 @@ impl<W> Server<W> {
     /// With something around the stream of every HTTP/1.1 connection, to watch what comes in.
     #[must_use]
     pub fn wrapping<V>(self, wrap: V) -> Server<V> {
-        Server { tls: self.tls, limits: self.limits, wrap }
+        Server { presented: self.presented, limits: self.limits, wrap }
     }
 
     /// Accepts peers and calls `service` with each request and its sender, until a drain: then it stops
@@ -172,9 +173,9 @@ impl<W> Server<W> {
         B: Body<Data = Bytes> + 'static,
         B::Error: Into<BoxError>,
     {
-        socket::tune(&stream);
-        let handshake = TlsAcceptor::from(self.tls.0.clone()).accept(stream);
-        let stream = tokio::select! {
+        let tls = self.presented.now();
+        let handshake = TlsAcceptor::from(tls.config).accept(Socket::new(stream));
+        let mut stream = tokio::select! {
             () = draining.started() => return,
             stream = timeout(self.limits.handshake_timeout, handshake) => match stream {
                 Ok(Ok(stream)) => stream,
@@ -182,7 +183,10 @@ impl<W> Server<W> {
             },
         };
         drop(ticket);
-        let Some(peer) = peer(&stream, address) else { return };
+        let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        let Some(Certificate { site, issued, .. }) = certificate.and_then(Certificate::read) else { return };
+        let peer = Peer { site: site.as_str().into(), address };
+        stream.get_mut().0.cut_when(tls.revoked.shut_out(site, issued));
         let service = service_fn(move |request: Request<Incoming>| {
             let (mut head, body) = request.into_parts();
             wire::to_path_and_host(&mut head);
@@ -261,11 +265,6 @@ async fn gone(end: oneshot::Receiver<()>) {
         // The stream was upgraded, or is closed: either way the connection ends by itself.
         std::future::pending::<()>().await;
     }
-}
-
-fn peer(stream: &Tls, address: SocketAddr) -> Option<Peer> {
-    let certificate = stream.get_ref().1.peer_certificates()?.first()?;
-    Some(Peer { site: name::of_certificate(certificate)?.into(), address })
 }
 
 /// An error without the causes inside it.
