@@ -451,6 +451,6 @@ impl Knowledge for State {
                 .pool
                 .as_ref()
                 .and_then(|pool| pool.state(site.name()))
-                .is_some_and(|state| state.connected)
+                .is_some_and(|state| state.usable())
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Either, Empty};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -61,6 +61,8 @@ pub struct Limits {
     pub headers: usize,
     /// Requests at the same time on one HTTP/2 connection.
     pub streams: u32,
+    /// What a peer may send before it is read, of one request.
+    pub stream_window_bytes: u32,
     /// What a peer may send before it is read, on one HTTP/2 connection.
     pub window_bytes: u32,
     /// How often an HTTP/2 peer is asked whether it is there.
@@ -79,7 +81,10 @@ impl Default for Limits {
             connections: 4096,
             header_bytes: 64 << 10,
             headers: 256,
-            streams: 1024,
+            // What a pool sends to a peer at most, and its probes.
+            streams: 1032,
+            // A request that is not read holds up itself, and not the fifteen others.
+            stream_window_bytes: 1 << 20,
             // 16 MiB are 300 ms at 450 Mbit/s.
             window_bytes: 16 << 20,
             ping_interval: Duration::from_secs(15),
@@ -190,8 +195,17 @@ impl<W> Server<W> {
         let service = service_fn(move |request: Request<Incoming>| {
             let (mut head, body) = request.into_parts();
             wire::to_path_and_host(&mut head);
-            let answer = service(Request::from_parts(head, body), peer.clone());
-            async move { Ok::<_, Infallible>(answer.await.map(|body| body.map_err(opaque))) }
+            let answer = if wire::is_probe(&head.headers) {
+                None
+            } else {
+                Some(service(Request::from_parts(head, body), peer.clone()))
+            };
+            async move {
+                Ok::<_, Infallible>(match answer {
+                    Some(answer) => answer.await.map(|body| Either::Left(body.map_err(opaque))),
+                    None => Response::new(Either::Right(Empty::new().map_err(opaque))),
+                })
+            }
         });
         // The two kinds of connection share no trait: hence the same lines twice.
         match stream.get_ref().1.alpn_protocol() {
@@ -228,7 +242,7 @@ impl<W> Server<W> {
             .timer(TokioTimer::new())
             .max_header_list_size(self.limits.header_bytes)
             .max_concurrent_streams(self.limits.streams)
-            .initial_stream_window_size(self.limits.window_bytes)
+            .initial_stream_window_size(self.limits.stream_window_bytes)
             .initial_connection_window_size(self.limits.window_bytes)
             .keep_alive_interval(self.limits.ping_interval)
             .keep_alive_timeout(self.limits.ping_timeout)
