@@ -47,21 +47,21 @@ impl Revocation {
         bytes
     }
 
-    /// What [`Revocation::to_bytes`] wrote, if it is by the authority of this identity.
+    /// What [`Revocation::to_bytes`] wrote, if it is by an authority that this identity believes.
     pub fn from_bytes(bytes: &[u8], identity: &Identity) -> Result<Revocation, BadRevocation> {
-        Revocation::from_authority(bytes, identity.authority())
+        Revocation::from_authorities(bytes, identity.authorities())
     }
 
-    pub(crate) fn from_authority(
+    pub(crate) fn from_authorities(
         bytes: &[u8],
-        authority: &CertificateDer<'_>,
+        authorities: &[CertificateDer<'_>],
     ) -> Result<Revocation, BadRevocation> {
         let revocation = Revocation::parse(bytes).ok_or(BadRevocation::Malformed)?;
-        let key = public_key(authority).ok_or(BadRevocation::OtherAuthority)?;
-        UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, key)
-            .verify(&said(&revocation.site, revocation.at), &revocation.signature)
-            .map_err(|_| BadRevocation::OtherAuthority)?;
-        Ok(revocation)
+        let said = said(&revocation.site, revocation.at);
+        let signed = authorities.iter().filter_map(public_key).any(|key| {
+            UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, key).verify(&said, &revocation.signature).is_ok()
+        });
+        if signed { Ok(revocation) } else { Err(BadRevocation::OtherAuthority) }
     }
 
     fn parse(bytes: &[u8]) -> Option<Revocation> {

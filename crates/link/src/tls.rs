@@ -166,7 +166,9 @@ pub(crate) fn chain(
 
 pub(crate) fn roots(identity: &Identity) -> Result<Arc<RootCertStore>, IdentityError> {
     let mut roots = RootCertStore::empty();
-    roots.add(identity.authority().clone()).map_err(crypto)?;
+    for authority in identity.authorities() {
+        roots.add(authority.clone()).map_err(crypto)?;
+    }
     Ok(Arc::new(roots))
 }
 

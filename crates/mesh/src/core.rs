@@ -447,10 +447,6 @@ impl Knowledge for State {
 
     fn available(&self, site: &Site) -> bool {
         *site == self.settings().site
-            || self
-                .pool
-                .as_ref()
-                .and_then(|pool| pool.state(site.name()))
-                .is_some_and(|state| state.usable())
+            || self.pool.as_ref().and_then(|pool| pool.state(site.name())).is_some_and(|state| state.usable())
     }
 }

@@ -140,3 +140,30 @@ impl fmt::Debug for Shared {
         f.debug_struct("Datagrams").field("site", &self.site).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Authority;
+
+    #[test]
+    fn a_site_cannot_speak_in_the_name_of_another() {
+        let authority = Authority::create("Test").unwrap();
+        let of = |site| pair(&authority.issue(site).unwrap(), Revoked::default()).unwrap();
+        let now = SystemTime::now();
+        let ((honest, _), (_, receiver)) = (of("Site1"), of("Site2"));
+        let (mut insider, opener) = of("Site3");
+        drop(opener);
+        Arc::get_mut(&mut insider.0).unwrap().site = "Site1".to_owned();
+        let claim = || insider.seal(Some("Site2"), b"I am Site1", now).unwrap().datagram;
+        assert_eq!(receiver.open(&claim(), now), Err(Refusal::OtherAuthority));
+        let said = honest.seal(Some("Site2"), b"so am I", now).unwrap().datagram;
+        assert_eq!(receiver.open(&said, now).unwrap().from, "Site1");
+        assert_eq!(receiver.open(&claim(), now), Err(Refusal::OtherAuthority));
+        // Nor with the certificate of the other, which is no secret.
+        let ours = Arc::get_mut(&mut insider.0).unwrap();
+        (ours.certificate, ours.id) = (honest.0.certificate.clone(), honest.0.id);
+        let claim = insider.seal(Some("Site2"), b"I am Site1", now).unwrap().datagram;
+        assert_eq!(receiver.open(&claim, now), Err(Refusal::Forged));
+    }
+}

@@ -124,15 +124,16 @@ impl Authority {
         let revocation = Revocation::sign(site, at, |said| self.issuer.key().sign(said)).map_err(crypto)?;
         // With a key of another kind than `create` makes, no site could read it.
         let authority = parse_certificate(&self.pem, Path::new(CA))?;
-        Revocation::from_authority(&revocation.to_bytes(), &authority)
+        Revocation::from_authorities(&revocation.to_bytes(), &[authority])
             .map_err(|error| IdentityError::new(Fault::Crypto).because(error))
     }
 }
 
-/// Who a site is: its name, the certificate and key that prove it, and the authority that it believes.
+/// Who a site is: its name, the certificate and key that prove it, and the authorities that it believes.
 pub struct Identity {
     site: String,
-    authority: CertificateDer<'static>,
+    /// More than one while an operator changes to a new one.
+    authorities: Vec<CertificateDer<'static>>,
     certificate: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,
     until: SystemTime,
@@ -183,22 +184,27 @@ impl Identity {
     /// Reads the files, without asking whether they can be believed.
     fn parse(pem: Pem, dir: &Path) -> Result<Identity, IdentityError> {
         let path = dir.join(SITE);
-        let authority = parse_certificate(&pem.authority, &dir.join(CA))?;
+        let authorities = parse_certificates(&pem.authority, &dir.join(CA))?;
         let certificate = parse_certificate(&pem.certificate, &path)?;
         let key = parse_key(&pem.key, &dir.join(SITE_KEY))?;
         validity(&certificate, &path)?;
         let Certificate { site, issued, until, .. } =
             Certificate::read(&certificate).ok_or_else(|| IdentityError::new(Fault::NoSite).at(&path))?;
-        Ok(Identity { site, authority, certificate, key, until, issued, pem })
+        Ok(Identity { site, authorities, certificate, key, until, issued, pem })
     }
 
     fn check(&self, dir: &Path) -> Result<(), IdentityError> {
         let path = dir.join(SITE);
-        check_validity(&self.authority, &dir.join(CA))?;
+        let mut other = IdentityError::new(Fault::OtherAuthority).at(&path);
         check_validity(&self.certificate, &path)?;
         check_key(&self.certificate, &self.key, &dir.join(SITE_KEY))?;
-        tls::check_issued(&self.certificate, &self.authority)
-            .map_err(|error| IdentityError::new(Fault::OtherAuthority).at(&path).because(error))
+        for authority in &self.authorities {
+            match tls::check_issued(&self.certificate, authority) {
+                Ok(()) => return check_validity(authority, &dir.join(CA)).map(|_| ()),
+                Err(error) => other = other.because(error),
+            }
+        }
+        Err(other)
     }
 
     /// The site's name.
@@ -211,7 +217,7 @@ impl Identity {
     #[must_use]
     pub fn is_same_as(&self, other: &Identity) -> bool {
         self.certificate == other.certificate
-            && self.authority == other.authority
+            && self.authorities == other.authorities
             && self.key.secret_der() == other.key.secret_der()
     }
 
@@ -240,8 +246,8 @@ impl Identity {
         &self.certificate
     }
 
-    pub(crate) fn authority(&self) -> &CertificateDer<'static> {
-        &self.authority
+    pub(crate) fn authorities(&self) -> &[CertificateDer<'static>] {
+        &self.authorities
     }
 
     pub(crate) fn chain(&self) -> Vec<CertificateDer<'static>> {
@@ -259,6 +265,15 @@ fn crypto(error: rcgen::Error) -> IdentityError {
 
 fn parse_certificate(pem: &str, path: &Path) -> Result<CertificateDer<'static>, IdentityError> {
     CertificateDer::from_pem_slice(pem.as_bytes())
+        .map_err(|error| IdentityError::new(Fault::Malformed).at(path).because(error))
+}
+
+/// One or more.
+fn parse_certificates(pem: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
+    // The first one tells what is wrong with a file that has none.
+    parse_certificate(pem, path)?;
+    CertificateDer::pem_slice_iter(pem.as_bytes())
+        .collect::<Result<_, _>>()
         .map_err(|error| IdentityError::new(Fault::Malformed).at(path).because(error))
 }
 
