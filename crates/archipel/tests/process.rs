@@ -7,11 +7,17 @@ mod support;
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::time::SystemTime;
 
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Empty;
+use link::{Authority, ClientTls, Lane, Pool, Revoked};
 use serde_json::Value;
 use support::process::Home;
 use support::upstream::Upstream;
 use support::{Connection, ask, get};
+use tokio::task::LocalSet;
 
 /// Tries to reach a port that is being closed, at most.
 const TRIES: usize = 100_000;
@@ -155,6 +161,45 @@ fn a_reload_says_what_takes_effect_only_after_a_restart() {
         assert!(line.contains(key), "{line}");
     }
     running.until("reloaded");
+}
+
+#[test]
+fn a_renewed_identity_is_shown_to_sites_that_connect_after_a_reload() {
+    let (home, service) = (Home::new(), Upstream::saying("here"));
+    home.write(&any_port(&service));
+    let mut running = home.run();
+    let authority = Authority::load(&home.path().join("authority")).unwrap();
+    let other = authority.issue("Site2").unwrap();
+    let address = running.link_address().to_string();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    LocalSet::new().block_on(&runtime, async {
+        let ask = async |pool: &Pool| {
+            let request = Request::get("/").body(Empty::<Bytes>::new()).unwrap();
+            pool.send("Site1", request, Lane::Small).await.map(drop)
+        };
+        let connect = |revoked: &Revoked| {
+            let pool = Pool::new(ClientTls::new(&other, revoked).unwrap(), link::Settings::default());
+            pool.set_peers([("Site1".to_owned(), address.clone())]);
+            pool
+        };
+        let before = connect(&Revoked::default());
+        ask(&before).await.unwrap();
+        // Whoever knows this believes the renewed one only.
+        let revoked = Revoked::default();
+        revoked.add(authority.revoke("Site1", SystemTime::now()).unwrap());
+        assert!(ask(&connect(&revoked)).await.is_err());
+        for file in ["site.pem", "site-key.pem"] {
+            fs::remove_file(home.path().join("identity").join(file)).unwrap();
+        }
+        authority.issue("Site1").unwrap().save(&home.path().join("identity")).unwrap();
+        running.signal("HUP");
+        running.until("reloaded");
+        // Each core takes it on when it gets to it.
+        let renewed = async { while ask(&connect(&revoked)).await.is_err() {} };
+        tokio::time::timeout(support::PATIENCE, renewed).await.unwrap();
+        assert!(before.state("Site1").unwrap().connected, "an old connection was cut");
+        ask(&before).await.unwrap();
+    });
 }
 
 #[test]

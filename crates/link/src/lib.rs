@@ -6,23 +6,30 @@
 //!
 //! In the order in which a request meets them: `pool` (the sender: warm connections, lanes, what an
 //! error proves), `wire` (the shape of a request between two sites), `tls`, `server` (the receiver).
-//! `name` and `identity` are what both ends stand on.
+//! `name`, `certificate` and `identity` are what both ends stand on; `revoked` is whom they believe no more.
+//! Beside all that, `datagram` carries small messages between sites that have no connection.
 
+mod certificate;
+pub mod datagram;
 mod exec;
 mod identity;
 mod name;
 mod pool;
+mod revoked;
 mod server;
 mod socket;
 mod tls;
 mod watched;
 mod wire;
 
+pub use certificate::Fingerprint;
 pub use exec::Local;
 pub use identity::{Authority, Fault, Identity, IdentityError};
 pub use pool::{Kind, Lane, PeerState, Pool, Received, SendError, Sent, Settings};
+pub use revoked::{BadRevocation, Revocation, Revoked};
 pub use server::{Drain, Draining, Limits, Peer, Server, upgraded};
-pub use tls::{ClientTls, ServerTls};
+pub use socket::Socket;
+pub use tls::{ClientTls, Presented, ServerTls};
 
 /// Any error, as libraries around HTTP pass them.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

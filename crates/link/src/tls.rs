@@ -4,8 +4,10 @@
 //! TLS 1.3 only. No resumption: a resumed session skips the certificates, so that a site whose identity
 //! has expired would go on for a day; and it saves no round trip.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -19,32 +21,64 @@ use rustls::{
     RootCertStore, ServerConfig, SignatureScheme, version,
 };
 
+use crate::certificate::Certificate;
 use crate::identity::{Fault, Identity, IdentityError};
-use crate::name;
+use crate::revoked::Revoked;
 
 pub(crate) const H2: &[u8] = b"h2";
 pub(crate) const HTTP1: &[u8] = b"http/1.1";
 
 /// How this site answers the handshakes of others.
 #[derive(Clone)]
-pub struct ServerTls(pub(crate) Arc<ServerConfig>);
+pub struct ServerTls {
+    pub(crate) config: Arc<ServerConfig>,
+    pub(crate) revoked: Revoked,
+}
 
 impl ServerTls {
-    /// For this identity: any site of the same authority may connect, nobody else.
-    pub fn new(identity: &Identity) -> Result<ServerTls, IdentityError> {
+    /// For this identity: any site of the same authority may connect that is not revoked, nobody else.
+    pub fn new(identity: &Identity, revoked: &Revoked) -> Result<ServerTls, IdentityError> {
         let sites = WebPkiClientVerifier::builder_with_provider(roots(identity)?, provider())
             .build()
             .map_err(|error| IdentityError::new(Fault::Crypto).because(error))?;
         let mut config = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&version::TLS13])
             .map_err(crypto)?
-            .with_client_cert_verifier(Arc::new(AnySite(sites)))
+            .with_client_cert_verifier(Arc::new(AnySite { sites, revoked: revoked.clone() }))
             .with_single_cert(identity.chain(), identity.key())
             .map_err(crypto)?;
         config.alpn_protocols = vec![H2.to_vec(), HTTP1.to_vec()];
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
-        Ok(ServerTls(Arc::new(config)))
+        Ok(ServerTls { config: Arc::new(config), revoked: revoked.clone() })
+    }
+}
+
+/// What a server shows to those that connect from now on: it can be replaced while the server runs, and
+/// the connections that exist go on.
+#[derive(Clone)]
+pub struct Presented(Rc<RefCell<ServerTls>>);
+
+impl Presented {
+    /// Shows this until it is replaced.
+    #[must_use]
+    pub fn new(tls: ServerTls) -> Presented {
+        Presented(Rc::new(RefCell::new(tls)))
+    }
+
+    /// Shows this from now on, in every copy.
+    pub fn replace(&self, tls: ServerTls) {
+        self.0.replace(tls);
+    }
+
+    pub(crate) fn now(&self) -> ServerTls {
+        self.0.borrow().clone()
+    }
+}
+
+impl From<ServerTls> for Presented {
+    fn from(tls: ServerTls) -> Presented {
+        Presented::new(tls)
     }
 }
 
@@ -57,11 +91,18 @@ struct Ours {
     roots: Arc<RootCertStore>,
     /// Everything but the site to expect, which differs from peer to peer.
     config: ClientConfig,
+    revoked: Revoked,
+}
+
+/// How this site connects to one other.
+pub(crate) struct ToSite {
+    pub(crate) config: Arc<ClientConfig>,
+    pub(crate) revoked: Revoked,
 }
 
 impl ClientTls {
-    /// With this identity.
-    pub fn new(identity: &Identity) -> Result<ClientTls, IdentityError> {
+    /// With this identity, to sites that are not revoked.
+    pub fn new(identity: &Identity, revoked: &Revoked) -> Result<ClientTls, IdentityError> {
         let roots = roots(identity)?;
         let mut config = ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&version::TLS13])
@@ -72,7 +113,8 @@ impl ClientTls {
         config.resumption = Resumption::disabled();
         // The name is in the certificate: an SNI would only tell the network.
         config.enable_sni = false;
-        Ok(ClientTls(Arc::new(Ours { site: identity.site().to_owned(), roots, config })))
+        let (site, revoked) = (identity.site().to_owned(), revoked.clone());
+        Ok(ClientTls(Arc::new(Ours { site, roots, config, revoked })))
     }
 
     /// The site that this is.
@@ -82,12 +124,17 @@ impl ClientTls {
     }
 
     /// To connect to this very site, speaking this protocol.
-    pub(crate) fn to(&self, site: &str, protocol: &[u8]) -> Arc<ClientConfig> {
+    pub(crate) fn to(&self, site: &str, protocol: &[u8]) -> ToSite {
         let mut config = self.0.config.clone();
-        let expected = ExactSite { site: site.to_owned(), roots: self.0.roots.clone(), provider: provider() };
+        let expected = ExactSite {
+            site: site.to_owned(),
+            roots: self.0.roots.clone(),
+            provider: provider(),
+            revoked: self.0.revoked.clone(),
+        };
         config.dangerous().set_certificate_verifier(Arc::new(expected));
         config.alpn_protocols = vec![protocol.to_vec()];
-        Arc::new(config)
+        ToSite { config: Arc::new(config), revoked: self.0.revoked.clone() }
     }
 }
 
@@ -105,7 +152,7 @@ pub(crate) fn check_issued(
     chain(certificate, &[], &roots, UnixTime::now(), &provider())
 }
 
-fn chain(
+pub(crate) fn chain(
     certificate: &CertificateDer<'_>,
     intermediates: &[CertificateDer<'_>],
     roots: &RootCertStore,
@@ -117,9 +164,11 @@ fn chain(
     verify_server_cert_signed_by_trust_anchor(&certificate, roots, intermediates, now, algorithms)
 }
 
-fn roots(identity: &Identity) -> Result<Arc<RootCertStore>, IdentityError> {
+pub(crate) fn roots(identity: &Identity) -> Result<Arc<RootCertStore>, IdentityError> {
     let mut roots = RootCertStore::empty();
-    roots.add(identity.authority().clone()).map_err(crypto)?;
+    for authority in identity.authorities() {
+        roots.add(authority.clone()).map_err(crypto)?;
+    }
     Ok(Arc::new(roots))
 }
 
@@ -133,6 +182,9 @@ pub(crate) fn explain(error: &io::Error) -> String {
         Some(Error::InvalidCertificate(CertificateError::Other(OtherError(why)))) => why.to_string(),
         Some(Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature)) => {
             "the peer's certificate is of another authority".to_owned()
+        }
+        Some(Error::InvalidCertificate(CertificateError::Revoked)) => {
+            "the peer's identity was revoked".to_owned()
         }
         Some(Error::AlertReceived(alert)) => format!("the peer refused this site: {alert:?}"),
         _ => error.to_string(),
@@ -166,12 +218,20 @@ fn wrong(expected: Option<&str>, found: Option<String>) -> Error {
     CertificateError::Other(OtherError(Arc::new(wrong))).into()
 }
 
+fn not_revoked(certificate: &Certificate, revoked: &Revoked) -> Result<(), Error> {
+    if revoked.shuts_out(&certificate.site, certificate.issued) {
+        return Err(CertificateError::Revoked.into());
+    }
+    Ok(())
+}
+
 /// Believes a server that is this very site; its host name and address play no role.
 #[derive(Debug)]
 struct ExactSite {
     site: String,
     roots: Arc<RootCertStore>,
     provider: Arc<CryptoProvider>,
+    revoked: Revoked,
 }
 
 impl ServerCertVerifier for ExactSite {
@@ -184,9 +244,11 @@ impl ServerCertVerifier for ExactSite {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         chain(certificate, intermediates, &self.roots, now, &self.provider)?;
-        match name::of_certificate(certificate) {
-            Some(site) if site == self.site => Ok(ServerCertVerified::assertion()),
-            found => Err(wrong(Some(&self.site), found)),
+        match Certificate::read(certificate) {
+            Some(read) if read.site == self.site => {
+                not_revoked(&read, &self.revoked).map(|()| ServerCertVerified::assertion())
+            }
+            found => Err(wrong(Some(&self.site), found.map(|found| found.site))),
         }
     }
 
@@ -216,11 +278,14 @@ impl ServerCertVerifier for ExactSite {
 /// Believes a client that is some site of this authority. That it names one is part of the handshake:
 /// nothing is ever served to a peer without a name.
 #[derive(Debug)]
-struct AnySite(Arc<dyn ClientCertVerifier>);
+struct AnySite {
+    sites: Arc<dyn ClientCertVerifier>,
+    revoked: Revoked,
+}
 
 impl ClientCertVerifier for AnySite {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.0.root_hint_subjects()
+        self.sites.root_hint_subjects()
     }
 
     fn client_auth_mandatory(&self) -> bool {
@@ -233,9 +298,9 @@ impl ClientCertVerifier for AnySite {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        let verified = self.0.verify_client_cert(certificate, intermediates, now)?;
-        match name::of_certificate(certificate) {
-            Some(_) => Ok(verified),
+        let verified = self.sites.verify_client_cert(certificate, intermediates, now)?;
+        match Certificate::read(certificate) {
+            Some(read) => not_revoked(&read, &self.revoked).map(|()| verified),
             None => Err(wrong(None, None)),
         }
     }
@@ -246,7 +311,7 @@ impl ClientCertVerifier for AnySite {
         certificate: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls12_signature(message, certificate, dss)
+        self.sites.verify_tls12_signature(message, certificate, dss)
     }
 
     fn verify_tls13_signature(
@@ -255,10 +320,10 @@ impl ClientCertVerifier for AnySite {
         certificate: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls13_signature(message, certificate, dss)
+        self.sites.verify_tls13_signature(message, certificate, dss)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.sites.supported_verify_schemes()
     }
 }

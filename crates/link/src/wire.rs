@@ -2,13 +2,28 @@
 //!
 //! Senders and receivers see a path and a `Host` header. In between, HTTP/2 has both in its own fields.
 
-use http::header::HOST;
+use http::header::{HOST, HeaderName};
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderValue, Method, Uri, Version};
+use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version};
 
 /// Stands for the host of a request that names none, which HTTP/2 does not allow.
 const NO_HOST: &str = "archipel.invalid";
+
+/// Marks a request that is answered by the link itself. Nothing that is carried for others has it.
+const PROBE: HeaderName = HeaderName::from_static("archipel-link-probe");
+
+/// A tiny request that shows that the peer is there.
+pub(crate) fn to_probe<B>(request: &mut Request<B>) {
+    *request.uri_mut() = Uri::from_static("https://archipel.invalid/");
+    *request.version_mut() = Version::HTTP_2;
+    request.headers_mut().insert(PROBE, HeaderValue::from_static("1"));
+}
+
+/// Whether this is one.
+pub(crate) fn is_probe(headers: &HeaderMap) -> bool {
+    headers.contains_key(PROBE)
+}
 
 /// As HTTP/2 wants it, or what is wrong with it.
 pub(crate) fn to_http2(head: &mut Parts) -> Result<(), &'static str> {
@@ -26,6 +41,7 @@ pub(crate) fn to_http2(head: &mut Parts) -> Result<(), &'static str> {
     uri.path_and_query = Some(path(&head.uri));
     head.uri = Uri::from_parts(uri).map_err(|_| "its target is not a path")?;
     head.headers.remove(HOST);
+    head.headers.remove(PROBE);
     head.version = Version::HTTP_2;
     Ok(())
 }
@@ -34,6 +50,7 @@ pub(crate) fn to_http2(head: &mut Parts) -> Result<(), &'static str> {
 pub(crate) fn to_http1(head: &mut Parts) -> Result<(), &'static str> {
     refuse_connect(head)?;
     to_path_and_host(head);
+    head.headers.remove(PROBE);
     if !head.headers.contains_key(HOST) {
         head.headers.insert(HOST, HeaderValue::from_static(NO_HOST));
     }

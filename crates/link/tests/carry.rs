@@ -17,7 +17,7 @@ use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
-use link::{BoxError, Drain, Kind, Lane, Limits, Peer, Pool, Sent, Server, ServerTls, Settings};
+use link::{BoxError, Drain, Kind, Lane, Limits, Peer, Pool, Revoked, Sent, Server, ServerTls, Settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -92,8 +92,13 @@ where
     (read, ahead)
 }
 
-/// The window, and what hyper, TLS and the sockets hold.
-const BOUND: u64 = 24 * MIB;
+/// The window of a stream, and what hyper and TLS hold; on the long lane, what two sockets do.
+fn bound(lane: Lane) -> u64 {
+    match lane {
+        Lane::Small => 3 * MIB,
+        Lane::Long => 24 * MIB,
+    }
+}
 
 #[test]
 fn a_long_answer_waits_for_its_reader() {
@@ -106,7 +111,7 @@ fn a_long_answer_waits_for_its_reader() {
             let answer = pool.send("Site2", get("/"), lane).await.unwrap();
             let (read, ahead) = read_slowly(answer.into_body(), &asked).await;
             assert_eq!(read, 64 * MIB);
-            assert!(ahead < BOUND, "{lane:?}: {ahead} bytes ahead of the reader");
+            assert!(ahead < bound(lane), "{lane:?}: {ahead} bytes ahead of the reader");
         });
     }
 }
@@ -121,7 +126,7 @@ fn a_long_request_waits_for_its_reader() {
                 let count = Rc::clone(&count);
                 async move {
                     let (read, ahead) = read_slowly(request.into_body(), &count).await;
-                    Response::new(full(format!("{read} {}", ahead < BOUND)))
+                    Response::new(full(format!("{read} {}", ahead < bound(lane))))
                 }
             };
             let (_site, pool) = two_sites(Settings::default(), Limits::default(), service).await;
@@ -145,9 +150,42 @@ fn both_directions_stream_at_once() {
             let (read, ahead) = read_slowly(answer.into_body(), &asked).await;
             assert_eq!(read, 64 * MIB);
             // Two windows: to the peer and back.
-            assert!(ahead < 2 * BOUND, "{lane:?}: {ahead}");
+            assert!(ahead < 2 * bound(lane), "{lane:?}: {ahead}");
         });
     }
+}
+
+#[test]
+fn answers_that_nobody_reads_hold_up_no_others() {
+    run(async {
+        let asked = Rc::new(Cell::new(0));
+        let count = Rc::clone(&asked);
+        let service = move |request: Request<Incoming>, _| {
+            let body = if request.uri() == "/long" { long(&count) } else { full("short") };
+            std::future::ready(Response::new(body))
+        };
+        let (_site, pool) =
+            two_sites(Settings { warm: 1, ..Settings::default() }, Limits::default(), service).await;
+        let mut unread = Vec::new();
+        for _ in 0..8 {
+            unread.push(pool.send("Site2", get("/long"), Lane::Small).await.unwrap());
+        }
+        stalled(&asked).await;
+        assert_eq!(text(pool.send("Site2", get("/"), Lane::Small).await.unwrap()).await, "short");
+    });
+}
+
+#[test]
+fn connections_come_from_the_address_that_was_chosen() {
+    run(async {
+        let source = std::net::Ipv4Addr::new(127, 0, 0, 7).into();
+        let service = |_, peer: Peer| std::future::ready(Response::new(full(peer.address.ip().to_string())));
+        let settings = Settings { source: Some(source), ..Settings::default() };
+        let (_site, pool) = two_sites(settings, Limits::default(), service).await;
+        for lane in LANES {
+            assert_eq!(text(pool.send("Site2", get("/"), lane).await.unwrap()).await, "127.0.0.7");
+        }
+    });
 }
 
 #[test]
@@ -296,7 +334,7 @@ fn what_is_put_around_a_stream_sees_the_long_lane_only() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (_drain, draining) = Drain::new();
-        let tls = ServerTls::new(&authority.issue("Site2").unwrap()).unwrap();
+        let tls = ServerTls::new(&authority.issue("Site2").unwrap(), &Revoked::default()).unwrap();
         let wrapped = Rc::new(Cell::new(0));
         let count = Rc::clone(&wrapped);
         let server = Server::new(tls, Limits::default()).wrapping(move |stream| {

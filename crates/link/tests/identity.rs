@@ -125,6 +125,37 @@ fn a_certificate_of_another_authority_is_refused() {
     assert_eq!(refused(dir.path()).fault(), &Fault::OtherAuthority);
 }
 
+/// How an operator changes to a new authority: first all sites believe both, then each is issued again.
+#[test]
+fn an_authority_can_be_replaced_site_by_site() {
+    let (old, new) = (Authority::create("Test").unwrap(), Authority::create("Test").unwrap());
+    let both = |site: &str, issuer: &Authority, other: &Authority| {
+        let dir = TempDir::new().unwrap();
+        issuer.issue(site).unwrap().save(dir.path()).unwrap();
+        let ours = fs::read_to_string(dir.path().join("ca.pem")).unwrap();
+        let theirs = TempDir::new().unwrap();
+        other.save(theirs.path()).unwrap();
+        let theirs = fs::read_to_string(theirs.path().join("ca.pem")).unwrap();
+        for bundle in [format!("{ours}{theirs}"), format!("{theirs}{ours}")] {
+            fs::write(dir.path().join("ca.pem"), bundle).unwrap();
+            Identity::load(dir.path()).unwrap();
+        }
+        Identity::load(dir.path()).unwrap()
+    };
+    let (first, second) = (both("Site1", &old, &new), both("Site2", &new, &old));
+    let now = SystemTime::now();
+    for (from, to) in [(&first, &second), (&second, &first)] {
+        let (sealer, _) = link::datagram::pair(from, link::Revoked::default()).unwrap();
+        let (_, opener) = link::datagram::pair(to, link::Revoked::default()).unwrap();
+        let bytes = sealer.seal(Some(to.site()), b"hello", now).unwrap().datagram;
+        assert_eq!(opener.open(&bytes, now).unwrap().from, from.site());
+    }
+    for authority in [&old, &new] {
+        let revocation = authority.revoke("Site9", now).unwrap().to_bytes();
+        link::Revocation::from_bytes(&revocation, &first).unwrap();
+    }
+}
+
 #[test]
 fn a_certificate_out_of_its_time_is_refused_with_its_date() {
     let (authority, now, day) =

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::request::Parts;
-use link::{ClientTls, Pool};
+use link::{ClientTls, Pool, Revoked};
 use plan::Knowledge;
 use scope::{Diagnostic, Known, Plan, Scope, Site, View, Zone};
 
@@ -70,6 +70,8 @@ pub(crate) struct Shared {
     pub(crate) carry: Carry,
     pub(crate) audit: Audit,
     pub(crate) observer: Observer,
+    /// Whom this site believes no more.
+    pub(crate) revoked: Revoked,
     /// Forward everything, as if there were no scopes.
     pub(crate) bypass: AtomicBool,
     pub(crate) in_flight: AtomicUsize,
@@ -478,10 +480,6 @@ impl Knowledge for State {
 
     fn available(&self, site: &Site) -> bool {
         *site == self.settings().site
-            || self
-                .pool
-                .as_ref()
-                .and_then(|pool| pool.state(site.name()))
-                .is_some_and(|state| state.connected)
+            || self.pool.as_ref().and_then(|pool| pool.state(site.name())).is_some_and(|state| state.usable())
     }
 }

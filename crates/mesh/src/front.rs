@@ -208,7 +208,7 @@ pub(crate) fn opaque(client: Upgraded) -> (Box<dyn Stream>, Bytes) {
         Err(client) => client,
     };
     // A peer's, on the link.
-    match link::upgraded::<Guarded<TlsStream<TcpStream>>>(client) {
+    match link::upgraded::<Guarded<TlsStream<link::Socket>>>(client) {
         Ok(guarded) => bare(guarded),
         Err(client) => (Box::new(TokioIo::new(client)), Bytes::new()),
     }

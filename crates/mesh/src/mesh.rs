@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use http1guard::Guarded;
-use link::{ClientTls, Drain, IdentityError, Server, ServerTls};
+use link::{ClientTls, Drain, IdentityError, Presented, Revoked, Server, ServerTls};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -115,6 +115,7 @@ impl Mesh {
             carry: carry.map_err(|error| StartError::Profile(error.to_string()))?,
             audit,
             observer: Observer::default(),
+            revoked: Revoked::default(),
             bypass: AtomicBool::new(false),
             in_flight: AtomicUsize::new(0),
             local: AtomicUsize::new(0),
@@ -122,7 +123,7 @@ impl Mesh {
             started: Instant::now(),
         });
         let mut mesh = Mesh { shared, cores: Vec::new(), bound: Mutex::default() };
-        let (snapshot, tls) = snapshot(settings)?;
+        let (snapshot, tls) = snapshot(settings, &mesh.shared.revoked)?;
         let listeners = mesh.bind(&snapshot.settings, threads.get())?;
         for (index, listeners) in listeners.into_iter().enumerate() {
             let (commands, received) = unbounded_channel();
@@ -141,7 +142,7 @@ impl Mesh {
 
     /// Takes on new settings. Requests in flight end under the old ones; on an error nothing changes.
     pub fn reload(&self, settings: Settings) -> Result<(), StartError> {
-        let (snapshot, tls) = snapshot(settings)?;
+        let (snapshot, tls) = snapshot(settings, &self.shared.revoked)?;
         let listeners = self.bind(&snapshot.settings, self.cores.len())?;
         for (core, listeners) in self.cores.iter().zip(listeners) {
             let _ = core.commands.send(Command::Apply(Arc::clone(&snapshot), tls.clone(), listeners));
@@ -165,6 +166,12 @@ impl Mesh {
     #[must_use]
     pub fn bypass(&self) -> bool {
         self.shared.bypass.load(Ordering::Relaxed)
+    }
+
+    /// Whom this site believes no more; what is added here takes effect at once.
+    #[must_use]
+    pub fn revoked(&self) -> &Revoked {
+        &self.shared.revoked
     }
 
     /// In observe mode: how many calls of services could be told to belong to a request, and how many not.
@@ -293,10 +300,12 @@ fn socket(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-fn snapshot(settings: Settings) -> Result<(Arc<Snapshot>, Option<ServerTls>), StartError> {
+fn snapshot(settings: Settings, revoked: &Revoked) -> Result<(Arc<Snapshot>, Option<ServerTls>), StartError> {
     let identity = settings.link.as_ref().map(|link| Arc::clone(&link.identity));
-    let client_tls = identity.as_deref().map(ClientTls::new).transpose().map_err(StartError::Identity)?;
-    let server_tls = identity.as_deref().map(ServerTls::new).transpose().map_err(StartError::Identity)?;
+    let client_tls = identity.as_deref().map(|identity| ClientTls::new(identity, revoked));
+    let client_tls = client_tls.transpose().map_err(StartError::Identity)?;
+    let server_tls = identity.as_deref().map(|identity| ServerTls::new(identity, revoked));
+    let server_tls = server_tls.transpose().map_err(StartError::Identity)?;
     let health = settings
         .services
         .iter()
@@ -316,9 +325,15 @@ fn run_core(
     LocalSet::new().block_on(&runtime, async move {
         // Peers and upstreams are connected to by tasks of this core: it is made here.
         let core = Rc::new(Core::new(shared, counts, first));
-        Running { core, index, listening: BTreeMap::new(), leaving: JoinSet::new(), checks: Vec::new() }
-            .follow(commands)
-            .await;
+        let running = Running {
+            core,
+            index,
+            presented: None,
+            listening: BTreeMap::new(),
+            leaving: JoinSet::new(),
+            checks: Vec::new(),
+        };
+        running.follow(commands).await;
     });
 }
 
@@ -326,6 +341,8 @@ fn run_core(
 struct Running {
     core: Rc<Core>,
     index: usize,
+    /// What the link's listener shows to sites that connect.
+    presented: Option<Presented>,
     listening: BTreeMap<Configured, (Drain, Task<()>)>,
     /// Listeners that a reload closed, each until its last request is answered.
     leaving: JoinSet<()>,
@@ -350,7 +367,13 @@ impl Running {
                     if !std::mem::take(&mut first) {
                         self.core.apply(Arc::clone(&snapshot));
                     }
-                    self.listen(&snapshot, tls.as_ref(), listeners);
+                    if let Some(tls) = tls {
+                        match &self.presented {
+                            Some(presented) => presented.replace(tls),
+                            None => self.presented = Some(Presented::new(tls)),
+                        }
+                    }
+                    self.listen(&snapshot, listeners);
                     self.check_health(&snapshot);
                 }
                 Command::Sites(sites) => self.core.see(sites),
@@ -362,12 +385,7 @@ impl Running {
         }
     }
 
-    fn listen(
-        &mut self,
-        snapshot: &Snapshot,
-        tls: Option<&ServerTls>,
-        listeners: Vec<(Configured, StdListener)>,
-    ) {
+    fn listen(&mut self, snapshot: &Snapshot, listeners: Vec<(Configured, StdListener)>) {
         let wanted = wanted(&snapshot.settings);
         // Those that have left by now need no remembering.
         while self.leaving.try_join_next().is_some() {}
@@ -383,11 +401,11 @@ impl Running {
             let Ok(listener) = TcpListener::from_std(listener) else { continue };
             let (drain, draining) = Drain::new();
             let core = Rc::clone(&self.core);
-            let task = match (&place.0, tls) {
+            let task = match (&place.0, &self.presented) {
                 (Place::Service(entry), _) => {
                     spawn_local(front::accept(core, Rc::new(entry.clone()), listener, draining))
                 }
-                (Place::Link, Some(tls)) => {
+                (Place::Link, Some(presented)) => {
                     let limits = link::Limits::default();
                     // What another site took from its client, it may send here with what legs add.
                     let guard = http1guard::Limits {
@@ -395,8 +413,8 @@ impl Running {
                         fields: limits.headers,
                         ..http1guard::Limits::default()
                     };
-                    let server =
-                        Server::new(tls.clone(), limits).wrapping(move |stream| Guarded::new(stream, guard));
+                    let server = Server::new(presented.clone(), limits)
+                        .wrapping(move |stream| Guarded::new(stream, guard));
                     spawn_local(server.serve(listener, draining, move |request, peer| {
                         handle::leg(Rc::clone(&core), peer, request)
                     }))

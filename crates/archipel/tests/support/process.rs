@@ -117,6 +117,12 @@ impl Running {
         line.split(' ').rev().nth(1).unwrap().parse().unwrap()
     }
 
+    /// Where it listens for other sites.
+    pub fn link_address(&self) -> SocketAddr {
+        let address = self.said.iter().find_map(|line| line.split_once("the link listens at "));
+        address.unwrap_or_else(|| panic!("there is no link in {:?}", self.said)).1.parse().unwrap()
+    }
+
     /// Sends a signal: the shell's `kill` does, so that no test needs unsafe code.
     pub fn signal(&self, name: &str) {
         let kill = format!("kill -{name} {}", self.child.id());

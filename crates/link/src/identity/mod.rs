@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType,
+    KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, SanType, SigningKey,
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -19,6 +19,8 @@ use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
 pub use error::{Fault, IdentityError};
 use files::File;
 
+use crate::certificate::{self, Certificate, Fingerprint};
+use crate::revoked::Revocation;
 use crate::{name, tls};
 
 const CA: &str = "ca.pem";
@@ -108,20 +110,34 @@ impl Authority {
         params.use_authority_key_identifier_extension = true;
         params.not_before = from.into();
         params.not_after = until.min(self.until).into();
+        params.serial_number = Some(certificate::serial(SystemTime::now()));
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(crypto)?;
         let pem = params.signed_by(&key, &self.issuer).map_err(crypto)?.pem();
         let files = Pem { authority: self.pem.clone(), certificate: pem, key: key.serialize_pem() };
         Identity::parse(files, Path::new(""))
     }
+
+    /// Shuts out every identity of a site that was issued up to a moment; one that is issued later is
+    /// believed again.
+    pub fn revoke(&self, site: &str, at: SystemTime) -> Result<Revocation, IdentityError> {
+        name::to_uri(site).map_err(|why| IdentityError::new(Fault::BadName(site.to_owned(), why)))?;
+        let revocation = Revocation::sign(site, at, |said| self.issuer.key().sign(said)).map_err(crypto)?;
+        // With a key of another kind than `create` makes, no site could read it.
+        let authority = parse_certificate(&self.pem, Path::new(CA))?;
+        Revocation::from_authorities(&revocation.to_bytes(), &[authority])
+            .map_err(|error| IdentityError::new(Fault::Crypto).because(error))
+    }
 }
 
-/// Who a site is: its name, the certificate and key that prove it, and the authority that it believes.
+/// Who a site is: its name, the certificate and key that prove it, and the authorities that it believes.
 pub struct Identity {
     site: String,
-    authority: CertificateDer<'static>,
+    /// More than one while an operator changes to a new one.
+    authorities: Vec<CertificateDer<'static>>,
     certificate: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,
     until: SystemTime,
+    issued: SystemTime,
     pem: Pem,
 }
 
@@ -168,23 +184,27 @@ impl Identity {
     /// Reads the files, without asking whether they can be believed.
     fn parse(pem: Pem, dir: &Path) -> Result<Identity, IdentityError> {
         let path = dir.join(SITE);
-        let authority = parse_certificate(&pem.authority, &dir.join(CA))?;
+        let authorities = parse_certificates(&pem.authority, &dir.join(CA))?;
         let certificate = parse_certificate(&pem.certificate, &path)?;
         let key = parse_key(&pem.key, &dir.join(SITE_KEY))?;
-        let site =
-            name::of_certificate(&certificate).ok_or_else(|| IdentityError::new(Fault::NoSite).at(&path))?;
-        let (_, until) = validity(&certificate, &path)?;
-        let until = SystemTime::UNIX_EPOCH + Duration::from_secs(until.timestamp().try_into().unwrap_or(0));
-        Ok(Identity { site, authority, certificate, key, until, pem })
+        validity(&certificate, &path)?;
+        let Certificate { site, issued, until, .. } =
+            Certificate::read(&certificate).ok_or_else(|| IdentityError::new(Fault::NoSite).at(&path))?;
+        Ok(Identity { site, authorities, certificate, key, until, issued, pem })
     }
 
     fn check(&self, dir: &Path) -> Result<(), IdentityError> {
         let path = dir.join(SITE);
-        check_validity(&self.authority, &dir.join(CA))?;
+        let mut other = IdentityError::new(Fault::OtherAuthority).at(&path);
         check_validity(&self.certificate, &path)?;
         check_key(&self.certificate, &self.key, &dir.join(SITE_KEY))?;
-        tls::check_issued(&self.certificate, &self.authority)
-            .map_err(|error| IdentityError::new(Fault::OtherAuthority).at(&path).because(error))
+        for authority in &self.authorities {
+            match tls::check_issued(&self.certificate, authority) {
+                Ok(()) => return check_validity(authority, &dir.join(CA)).map(|_| ()),
+                Err(error) => other = other.because(error),
+            }
+        }
+        Err(other)
     }
 
     /// The site's name.
@@ -197,7 +217,7 @@ impl Identity {
     #[must_use]
     pub fn is_same_as(&self, other: &Identity) -> bool {
         self.certificate == other.certificate
-            && self.authority == other.authority
+            && self.authorities == other.authorities
             && self.key.secret_der() == other.key.secret_der()
     }
 
@@ -207,8 +227,27 @@ impl Identity {
         self.until
     }
 
-    pub(crate) fn authority(&self) -> &CertificateDer<'static> {
-        &self.authority
+    /// When the authority issued it, to the microsecond: what a [`Revocation`] is compared with. (One that
+    /// an older version issued knows its first valid second only, a day before.)
+    #[must_use]
+    pub fn issued(&self) -> SystemTime {
+        self.issued
+    }
+
+    /// What tells this very certificate from all others.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of(&self.certificate)
+    }
+
+    /// The certificate, for others to keep: it is no secret.
+    #[must_use]
+    pub fn certificate(&self) -> &[u8] {
+        &self.certificate
+    }
+
+    pub(crate) fn authorities(&self) -> &[CertificateDer<'static>] {
+        &self.authorities
     }
 
     pub(crate) fn chain(&self) -> Vec<CertificateDer<'static>> {
@@ -226,6 +265,15 @@ fn crypto(error: rcgen::Error) -> IdentityError {
 
 fn parse_certificate(pem: &str, path: &Path) -> Result<CertificateDer<'static>, IdentityError> {
     CertificateDer::from_pem_slice(pem.as_bytes())
+        .map_err(|error| IdentityError::new(Fault::Malformed).at(path).because(error))
+}
+
+/// One or more.
+fn parse_certificates(pem: &str, path: &Path) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
+    // The first one tells what is wrong with a file that has none.
+    parse_certificate(pem, path)?;
+    CertificateDer::pem_slice_iter(pem.as_bytes())
+        .collect::<Result<_, _>>()
         .map_err(|error| IdentityError::new(Fault::Malformed).at(path).because(error))
 }
 

@@ -2,23 +2,26 @@
 
 use std::fmt;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::{TcpSocket, TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::exchange::Outgoing;
 use super::settings::Settings;
+use crate::BoxError;
+use crate::certificate::Certificate;
 use crate::exec::Local;
-use crate::watched::Watched;
-use crate::{BoxError, socket, tls};
+use crate::socket::Socket;
+use crate::tls::{self, ToSite};
+use crate::watched::{Reads, Watched};
 
 /// Headers of an answer on the long lane. hyper's own limit of 100 is less than some services send.
 const MAX_HEADERS: usize = 256;
@@ -53,48 +56,53 @@ impl fmt::Display for ConnectError {
 impl std::error::Error for ConnectError {}
 
 pub(super) type Small = http2::SendRequest<Outgoing>;
-pub(super) type SmallConnection = http2::Connection<TokioIo<Watched<TlsStream<TcpStream>>>, Outgoing, Local>;
+pub(super) type SmallConnection = http2::Connection<TokioIo<Watched<TlsStream<Socket>>>, Outgoing, Local>;
 pub(super) type Long = http1::SendRequest<Outgoing>;
+
+/// An HTTP/2 connection.
+pub(super) struct Connected {
+    pub(super) sender: Small,
+    pub(super) connection: SmallConnection,
+    pub(super) reads: Reads,
+    pub(super) rtt: Duration,
+}
 
 /// An HTTP/2 connection whose peer has accepted this site, and the round trip to it.
 pub(super) async fn small(
     address: &str,
-    tls: &Arc<ClientConfig>,
+    tls: &ToSite,
     settings: &Settings,
-) -> Result<(Small, SmallConnection, Duration), ConnectError> {
+) -> Result<Connected, ConnectError> {
     let step = "connecting";
-    let (stream, round_trip) =
-        timeout(settings.connect_timeout, tcp(address)).await.map_err(|_| ConnectError::timeout(step))??;
+    let (stream, rtt) = timeout(settings.connect_timeout, tcp(address, settings.source))
+        .await
+        .map_err(|_| ConnectError::timeout(step))??;
     let step = "handshake";
     let shaken = timeout(settings.handshake_timeout, async {
         let stream = shake(stream, tls).await?;
         // In TLS 1.3 the client is done before the server has looked at the client's certificate: only
         // what the server says next proves that it accepted this site.
         let (stream, hearing) = Watched::first_byte(stream);
+        let reads = stream.reads();
         let (sender, mut connection) = builder(settings)
             .handshake(TokioIo::new(stream))
             .await
             .map_err(|error| ConnectError::new(step, error))?;
         tokio::select! {
             // An error only says that the stream is gone; how it ended is told below.
-            Ok(()) = hearing => Ok((sender, connection)),
+            Ok(()) = hearing => Ok(Connected { sender, connection, reads, rtt }),
             ended = &mut connection => Err(match ended {
                 Ok(()) => ConnectError::new(step, "the peer closed the connection"),
                 Err(error) => ConnectError::new(step, refusal(&error)),
             }),
         }
     });
-    let (sender, connection) = shaken.await.map_err(|_| ConnectError::timeout(step))??;
-    Ok((sender, connection, round_trip))
+    shaken.await.map_err(|_| ConnectError::timeout(step))?
 }
 
 /// An HTTP/1.1 connection, driven until its end.
-pub(super) async fn long(
-    address: &str,
-    tls: &Arc<ClientConfig>,
-    settings: &Settings,
-) -> Result<Long, ConnectError> {
-    let (stream, _) = timeout(settings.connect_timeout, tcp(address))
+pub(super) async fn long(address: &str, tls: &ToSite, settings: &Settings) -> Result<Long, ConnectError> {
+    let (stream, _) = timeout(settings.connect_timeout, tcp(address, settings.source))
         .await
         .map_err(|_| ConnectError::timeout("connecting"))??;
     let step = "handshake";
@@ -116,7 +124,7 @@ fn builder(settings: &Settings) -> http2::Builder<Local> {
     let mut builder = http2::Builder::new(Local);
     builder
         .timer(TokioTimer::new())
-        .initial_stream_window_size(settings.window_bytes)
+        .initial_stream_window_size(settings.stream_window_bytes)
         .initial_connection_window_size(settings.window_bytes)
         .max_header_list_size(settings.header_bytes)
         .keep_alive_interval(settings.ping_interval)
@@ -126,28 +134,42 @@ fn builder(settings: &Settings) -> http2::Builder<Local> {
 }
 
 /// A connection to the first address that answers, and the time that it took: one round trip.
-async fn tcp(address: &str) -> Result<(TcpStream, Duration), ConnectError> {
+async fn tcp(address: &str, source: Option<IpAddr>) -> Result<(Socket, Duration), ConnectError> {
     let addresses =
         lookup_host(address).await.map_err(|error| ConnectError::new("finding the address", error))?;
     let mut last = ConnectError::new("finding the address", "the name has no address");
     for address in addresses {
         let start = Instant::now();
-        match TcpStream::connect(address).await {
-            Ok(stream) => {
-                socket::tune(&stream);
-                return Ok((stream, start.elapsed()));
-            }
+        match connect_from(source, address).await {
+            Ok(stream) => return Ok((Socket::new(stream), start.elapsed())),
             Err(error) => last = ConnectError::new("connecting", error),
         }
     }
     Err(last)
 }
 
-async fn shake(stream: TcpStream, config: &Arc<ClientConfig>) -> Result<TlsStream<TcpStream>, ConnectError> {
+async fn connect_from(source: Option<IpAddr>, address: SocketAddr) -> io::Result<TcpStream> {
+    let Some(source) = source else { return TcpStream::connect(address).await };
+    if source.is_ipv4() != address.is_ipv4() {
+        return Err(io::Error::other(format!("{address} cannot be reached from {source}")));
+    }
+    let socket = if source.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.bind(SocketAddr::new(source, 0))?;
+    socket.connect(address).await
+}
+
+async fn shake(stream: Socket, tls: &ToSite) -> Result<TlsStream<Socket>, ConnectError> {
     let failed = |error: io::Error| ConnectError::new("handshake", tls::explain(&error));
     // rustls wants a name; ours is in the configuration, and this one is neither sent nor checked.
-    let name = ServerName::IpAddress(stream.peer_addr().map_err(failed)?.ip().into());
-    TlsConnector::from(Arc::clone(config)).connect(name, stream).await.map_err(failed)
+    let name = ServerName::IpAddress(stream.tcp().peer_addr().map_err(failed)?.ip().into());
+    let connector = TlsConnector::from(Arc::clone(&tls.config));
+    let mut stream = connector.connect(name, stream).await.map_err(failed)?;
+    let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+    let Certificate { site, issued, .. } = certificate
+        .and_then(Certificate::read)
+        .ok_or_else(|| ConnectError::new("handshake", "the peer's certificate names no site"))?;
+    stream.get_mut().0.cut_when(tls.revoked.clone().shut_out(site, issued));
+    Ok(stream)
 }
 
 /// The innermost cause: a peer that refuses this site says so in a TLS alert.

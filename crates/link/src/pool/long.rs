@@ -55,7 +55,7 @@ impl Spares {
         }
         let peer = Rc::clone(peer);
         spawn_local(async move {
-            let made = connect::long(&peer.address, &peer.long_tls, &peer.settings).await;
+            let made = connect::long(&peer.address, peer.long_tls(), &peer.settings).await;
             peer.spares.refilling.set(false);
             // The next request tries again, and tells why it fails.
             if let Ok(mut sender) = made
@@ -108,7 +108,7 @@ pub(super) async fn send(
 
 async fn open(peer: &Rc<Peer>) -> Result<Long, SendError> {
     peer.reachable().await?;
-    connect::long(&peer.address, &peer.long_tls, &peer.settings).await.map_err(|error| {
+    connect::long(&peer.address, peer.long_tls(), &peer.settings).await.map_err(|error| {
         let kind = if error.timeout { Kind::Timeout } else { Kind::Unreachable };
         SendError::unsent(kind, &peer.site).because(error)
     })

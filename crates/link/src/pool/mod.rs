@@ -1,4 +1,5 @@
-//! The sending end: connections to every peer, kept warm, so that no request waits for a handshake.
+//! The sending end: connections to peers, kept warm, so that no request waits for a handshake. With many
+//! peers, those that are used have connections, and the others have nothing.
 //!
 //! A pool belongs to one core. Small requests share HTTP/2 connections; long ones have HTTP/1.1
 //! connections of their own. A peer that is down fails at once: only the background tries again.
@@ -6,6 +7,7 @@
 mod connect;
 mod error;
 mod exchange;
+mod line;
 mod long;
 mod peer;
 mod settings;
@@ -63,9 +65,9 @@ impl Pool {
         Pool(Rc::new(Shared { tls, settings: Rc::new(settings), peers: RefCell::default() }))
     }
 
-    /// The sites to keep connections to, each with its `host:port`. One that is already there with the
-    /// same address keeps its connections; one that is missing loses them, once its requests in flight
-    /// are answered.
+    /// The sites that can be reached, each with its `host:port`. One that is already there with the same
+    /// address keeps its connections; one that is missing loses them, once its requests in flight are
+    /// answered. Up to [`Settings::warm_peers`] are connected to at once, and more than that on demand.
     pub fn set_peers(&self, peers: impl IntoIterator<Item = (String, String)>) {
         let mut before = self.0.peers.take();
         let mut now = BTreeMap::new();
@@ -76,13 +78,17 @@ impl Pool {
                     if let Some(moved) = other {
                         moved.retire();
                     }
-                    Peer::start(&site, address, &self.0.tls, &self.0.settings)
+                    Peer::new(&site, address, &self.0.tls, &self.0.settings)
                 }
             };
             now.insert(site, peer);
         }
         for gone in before.values() {
             gone.retire();
+        }
+        let on_demand = now.len() > self.0.settings.warm_peers;
+        for peer in now.values() {
+            peer.keep_connected(on_demand);
         }
         self.0.peers.replace(now);
     }

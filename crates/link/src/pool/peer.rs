@@ -1,103 +1,141 @@
-//! One peer: its warm connections, and what is known of it.
+//! One peer: its connections, while there is a use for them, and what is known of it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustls::ClientConfig;
 use tokio::sync::Notify;
-use tokio::task::{AbortHandle, spawn_local};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-use super::connect::{self, ConnectError, Small};
+use super::connect::ConnectError;
 use super::error::{Kind, SendError};
+use super::line::{Line, Streams};
 use super::long::Spares;
 use super::settings::Settings;
-use crate::tls::{self, ClientTls};
+use crate::tls::{self, ClientTls, ToSite};
 
-/// A connection that ends sooner than this counts as a failure: a peer that accepts and hangs up must
-/// not be called in a loop.
-const STEADY: Duration = Duration::from_secs(1);
+/// A round trip is the least of so many measurements: the rest of them is waiting, somewhere.
+const MEASUREMENTS: usize = 8;
 
 /// What is known of a peer.
 #[derive(Clone, Debug, Default)]
 pub struct PeerState {
-    /// Whether a request could be sent now.
+    /// Whether a request could be sent now: there is a connection, and the peer answers on it.
     pub connected: bool,
+    /// Whether requests fail at once: the last attempt to connect failed, or the peer does not answer.
+    pub failing: bool,
+    /// It is connected to when it is needed only. When it is neither connected nor failing, a request
+    /// waits for a handshake.
+    pub on_demand: bool,
     /// What went wrong last, if nothing went right since.
     pub last_error: Option<String>,
-    /// The round trip, as the last connection saw it.
+    /// The round trip, as it was of late.
     pub rtt: Option<Duration>,
     /// Requests in flight.
     pub in_flight: usize,
+}
+
+impl PeerState {
+    /// Whether there is a point in sending a request there.
+    #[must_use]
+    pub fn usable(&self) -> bool {
+        self.connected || (self.on_demand && !self.failing)
+    }
 }
 
 pub(super) struct Peer {
     pub(super) site: String,
     pub(super) address: String,
     pub(super) settings: Rc<Settings>,
-    pub(super) long_tls: Arc<ClientConfig>,
     pub(super) in_flight: Rc<Cell<usize>>,
     pub(super) spares: Spares,
-    small_tls: Arc<ClientConfig>,
+    tls: ClientTls,
+    /// For each lane; there may be thousands of peers that are never connected to.
+    small_tls: OnceCell<ToSite>,
+    long_tls: OnceCell<ToSite>,
     lines: Vec<Line>,
     /// A line came up, or there is no hope for it any more.
-    changed: Notify,
+    pub(super) changed: Notify,
     hurry: Notify,
+    on_demand: Cell<bool>,
+    retired: Cell<bool>,
+    used: Cell<Instant>,
     last_error: RefCell<Option<(String, bool)>>,
-    rtt: Cell<Option<Duration>>,
-    tasks: RefCell<Vec<AbortHandle>>,
-}
-
-/// One warm connection, or the wait for it.
-#[derive(Default)]
-struct Line {
-    sender: RefCell<Option<Small>>,
-    streams: Rc<Cell<usize>>,
-    /// The last attempt failed: requests do not wait for the next.
-    failing: Cell<bool>,
-}
-
-impl Line {
-    fn is_up(&self) -> bool {
-        self.sender.borrow().as_ref().is_some_and(|sender| !sender.is_closed())
-    }
+    measured: RefCell<VecDeque<Duration>>,
 }
 
 impl Peer {
-    /// Starts connecting.
-    pub(super) fn start(site: &str, address: String, tls: &ClientTls, settings: &Rc<Settings>) -> Rc<Peer> {
-        let peer = Rc::new(Peer {
+    pub(super) fn new(site: &str, address: String, tls: &ClientTls, settings: &Rc<Settings>) -> Rc<Peer> {
+        Rc::new(Peer {
             site: site.to_owned(),
             address,
             settings: Rc::clone(settings),
-            long_tls: tls.to(site, tls::HTTP1),
             in_flight: Rc::default(),
             spares: Spares::default(),
-            small_tls: tls.to(site, tls::H2),
+            tls: tls.clone(),
+            small_tls: OnceCell::new(),
+            long_tls: OnceCell::new(),
             lines: (0..settings.warm.max(1)).map(|_| Line::default()).collect(),
             changed: Notify::new(),
             hurry: Notify::new(),
+            on_demand: Cell::new(false),
+            retired: Cell::new(false),
+            used: Cell::new(Instant::now()),
             last_error: RefCell::default(),
-            rtt: Cell::default(),
-            tasks: RefCell::default(),
-        });
-        for line in 0..peer.lines.len() {
-            let task = spawn_local(Rc::clone(&peer).keep(line));
-            peer.tasks.borrow_mut().push(task.abort_handle());
+            measured: RefCell::default(),
+        })
+    }
+
+    /// Keeps connections from now on: always, or while they are used.
+    pub(super) fn keep_connected(self: &Rc<Self>, on_demand: bool) {
+        if self.on_demand.replace(on_demand) != on_demand {
+            self.used.set(Instant::now());
         }
-        peer
+        if !on_demand {
+            self.connect();
+        }
+    }
+
+    /// Starts connecting, where nothing does.
+    fn connect(self: &Rc<Self>) {
+        if !self.retired.get() {
+            for (index, line) in self.lines.iter().enumerate() {
+                line.start(self, index);
+            }
+        }
+    }
+
+    pub(super) fn small_tls(&self) -> &ToSite {
+        self.small_tls.get_or_init(|| self.tls.to(&self.site, tls::H2))
+    }
+
+    pub(super) fn long_tls(&self) -> &ToSite {
+        self.long_tls.get_or_init(|| self.tls.to(&self.site, tls::HTTP1))
+    }
+
+    pub(super) fn line_at(&self, index: usize) -> Option<&Line> {
+        self.lines.get(index)
+    }
+
+    /// Whether its connections serve nobody.
+    pub(super) fn is_idle(&self) -> bool {
+        self.on_demand.get()
+            && self.in_flight.get() == 0
+            && self.used.get().elapsed() >= self.settings.warm_timeout
+    }
+
+    /// One of its lines has ended since nobody used it.
+    pub(super) fn cool(&self) {
+        self.last_error.take();
+        self.spares.clear();
     }
 
     /// Stops connecting. Requests in flight go on; those that wait for a connection fail.
     pub(super) fn retire(&self) {
-        for task in self.tasks.take() {
-            task.abort();
-        }
+        self.retired.set(true);
         for line in &self.lines {
-            line.failing.set(true);
-            line.sender.take();
+            line.end();
         }
         self.spares.close();
         self.changed.notify_waiters();
@@ -108,27 +146,40 @@ impl Peer {
         self.hurry.notify_waiters();
     }
 
+    /// A wait between two attempts. What ends it early is told to many at once, so they spread a little.
+    pub(super) async fn wait(&self, wait: Duration) {
+        if timeout(wait, self.hurry.notified()).await.is_ok() {
+            sleep(self.settings.hurry_jitter()).await;
+        }
+    }
+
+    fn is_failing(&self) -> bool {
+        self.retired.get() || self.lines.iter().all(Line::is_failing)
+    }
+
     pub(super) fn state(&self) -> PeerState {
         PeerState {
             connected: self.lines.iter().any(Line::is_up),
+            failing: self.is_failing(),
+            on_demand: self.on_demand.get(),
             last_error: self.last_error.borrow().as_ref().map(|(error, _)| error.clone()),
-            rtt: self.rtt.get(),
+            rtt: self.measured.borrow().iter().min().copied(),
             in_flight: self.in_flight.get(),
         }
     }
 
     /// A connection for a small request, and the count of its streams: the least busy one. Waits only
     /// for a first attempt (the first ever, or the first since a connection was lost).
-    pub(super) async fn line(&self) -> Result<(Small, Rc<Cell<usize>>), SendError> {
+    pub(super) async fn line(self: &Rc<Self>) -> Result<Streams, SendError> {
+        self.used.set(Instant::now());
+        self.connect();
         loop {
             let changed = self.changed.notified();
             let up = self.lines.iter().filter(|line| line.is_up());
-            if let Some(line) = up.min_by_key(|line| line.streams.get())
-                && let Some(sender) = line.sender.borrow().as_ref()
-            {
-                return Ok((sender.clone(), Rc::clone(&line.streams)));
+            if let Some(streams) = up.min_by_key(|line| line.busy()).and_then(Line::streams) {
+                return Ok(streams);
             }
-            if self.lines.iter().all(|line| line.failing.get()) {
+            if self.is_failing() {
                 return Err(self.unreachable());
             }
             changed.await;
@@ -136,7 +187,7 @@ impl Peer {
     }
 
     /// Waits as [`Peer::line`] does, for a request that makes its own connection.
-    pub(super) async fn reachable(&self) -> Result<(), SendError> {
+    pub(super) async fn reachable(self: &Rc<Self>) -> Result<(), SendError> {
         self.line().await.map(|_| ())
     }
 
@@ -149,56 +200,21 @@ impl Peer {
     }
 
     pub(super) fn failed(&self, error: &ConnectError) {
-        self.last_error.replace(Some((error.to_string(), error.timeout)));
+        self.wrong(error.to_string(), error.timeout);
     }
 
-    /// Keeps one line up, for ever.
-    async fn keep(self: Rc<Self>, line: usize) {
-        let Some(line) = self.lines.get(line) else { return };
-        let mut failures = 0_u32;
-        loop {
-            match connect::small(&self.address, &self.small_tls, &self.settings).await {
-                Ok((sender, connection, rtt)) => {
-                    self.rtt.set(Some(rtt));
-                    self.last_error.take();
-                    line.failing.set(false);
-                    line.sender.replace(Some(sender));
-                    self.changed.notify_waiters();
-                    self.spares.refill(&self);
-                    let start = Instant::now();
-                    let ended = connection.await;
-                    line.sender.take();
-                    failures = self.ended(&ended, start.elapsed() < STEADY, failures);
-                }
-                Err(error) => {
-                    self.failed(&error);
-                    failures = failures.saturating_add(1);
-                }
-            }
-            if failures > 0 {
-                line.failing.set(true);
-                self.changed.notify_waiters();
-                let _ = timeout(self.settings.backoff(failures), self.hurry.notified()).await;
-            }
-        }
+    /// Something went wrong, by silence or otherwise.
+    pub(super) fn wrong(&self, what: String, silence: bool) {
+        self.last_error.replace(Some((what, silence)));
     }
 
-    /// How many failures in a row there are, now that a connection has ended.
-    fn ended(&self, ended: &hyper::Result<()>, soon: bool, failures: u32) -> u32 {
-        let silent = ended.as_ref().is_err_and(hyper::Error::is_timeout);
-        let error = match ended {
-            Err(error) => format!("the connection was lost: {error}"),
-            Ok(()) => "the peer closed the connection".to_owned(),
-        };
-        self.last_error.replace(Some((error, silent)));
-        if silent {
-            // A silent peer would keep an attempt waiting for as long as it may: nobody waits for that one.
-            self.spares.clear();
-            1
-        } else if soon {
-            failures.saturating_add(1)
-        } else {
-            0
+    /// The peer has answered, after so long.
+    pub(super) fn answered(&self, rtt: Duration) {
+        self.last_error.take();
+        let mut measured = self.measured.borrow_mut();
+        if measured.len() >= MEASUREMENTS {
+            measured.pop_front();
         }
+        measured.push_back(rtt);
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Either, Empty};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -30,10 +30,12 @@ use tokio_rustls::server::TlsStream;
 
 pub use drain::{Drain, Draining};
 
+use crate::certificate::Certificate;
 use crate::exec::Local;
-use crate::tls::{self, ServerTls};
+use crate::socket::Socket;
+use crate::tls::{self, Presented};
 use crate::watched::Watched;
-use crate::{BoxError, name, socket, wire};
+use crate::{BoxError, wire};
 
 /// Who sent a request: proven by its certificate.
 #[derive(Clone, Debug)]
@@ -59,6 +61,8 @@ pub struct Limits {
     pub headers: usize,
     /// Requests at the same time on one HTTP/2 connection.
     pub streams: u32,
+    /// What a peer may send before it is read, of one request.
+    pub stream_window_bytes: u32,
     /// What a peer may send before it is read, on one HTTP/2 connection.
     pub window_bytes: u32,
     /// How often an HTTP/2 peer is asked whether it is there.
@@ -77,7 +81,10 @@ impl Default for Limits {
             connections: 4096,
             header_bytes: 64 << 10,
             headers: 256,
-            streams: 1024,
+            // What a pool sends to a peer at most, and its probes.
+            streams: 1032,
+            // A request that is not read holds up itself, and not the fifteen others.
+            stream_window_bytes: 1 << 20,
             // 16 MiB are 300 ms at 450 Mbit/s.
             window_bytes: 16 << 20,
             ping_interval: Duration::from_secs(15),
@@ -90,18 +97,17 @@ impl Default for Limits {
 /// Serves other sites, on one core: its tasks are spawned on the current `LocalSet`.
 #[derive(Clone)]
 pub struct Server<W> {
-    tls: ServerTls,
+    presented: Presented,
     limits: Limits,
     wrap: W,
 }
 
-type Tls = TlsStream<TcpStream>;
+type Tls = TlsStream<Socket>;
 
 impl Server<fn(Tls) -> Tls> {
     /// A server of this identity and with these limits.
-    #[must_use]
-    pub fn new(tls: ServerTls, limits: Limits) -> Self {
-        Server { tls, limits, wrap: |stream| stream }
+    pub fn new(presented: impl Into<Presented>, limits: Limits) -> Self {
+        Server { presented: presented.into(), limits, wrap: |stream| stream }
     }
 }
 
@@ -109,7 +115,7 @@ impl<W> Server<W> {
     /// With something around the stream of every HTTP/1.1 connection, to watch what comes in.
     #[must_use]
     pub fn wrapping<V>(self, wrap: V) -> Server<V> {
-        Server { tls: self.tls, limits: self.limits, wrap }
+        Server { presented: self.presented, limits: self.limits, wrap }
     }
 
     /// Accepts peers and calls `service` with each request and its sender, until a drain: then it stops
@@ -172,9 +178,9 @@ impl<W> Server<W> {
         B: Body<Data = Bytes> + 'static,
         B::Error: Into<BoxError>,
     {
-        socket::tune(&stream);
-        let handshake = TlsAcceptor::from(self.tls.0.clone()).accept(stream);
-        let stream = tokio::select! {
+        let tls = self.presented.now();
+        let handshake = TlsAcceptor::from(tls.config).accept(Socket::new(stream));
+        let mut stream = tokio::select! {
             () = draining.started() => return,
             stream = timeout(self.limits.handshake_timeout, handshake) => match stream {
                 Ok(Ok(stream)) => stream,
@@ -182,12 +188,24 @@ impl<W> Server<W> {
             },
         };
         drop(ticket);
-        let Some(peer) = peer(&stream, address) else { return };
+        let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        let Some(Certificate { site, issued, .. }) = certificate.and_then(Certificate::read) else { return };
+        let peer = Peer { site: site.as_str().into(), address };
+        stream.get_mut().0.cut_when(tls.revoked.shut_out(site, issued));
         let service = service_fn(move |request: Request<Incoming>| {
             let (mut head, body) = request.into_parts();
             wire::to_path_and_host(&mut head);
-            let answer = service(Request::from_parts(head, body), peer.clone());
-            async move { Ok::<_, Infallible>(answer.await.map(|body| body.map_err(opaque))) }
+            let answer = if wire::is_probe(&head.headers) {
+                None
+            } else {
+                Some(service(Request::from_parts(head, body), peer.clone()))
+            };
+            async move {
+                Ok::<_, Infallible>(match answer {
+                    Some(answer) => answer.await.map(|body| Either::Left(body.map_err(opaque))),
+                    None => Response::new(Either::Right(Empty::new().map_err(opaque))),
+                })
+            }
         });
         // The two kinds of connection share no trait: hence the same lines twice.
         match stream.get_ref().1.alpn_protocol() {
@@ -224,7 +242,7 @@ impl<W> Server<W> {
             .timer(TokioTimer::new())
             .max_header_list_size(self.limits.header_bytes)
             .max_concurrent_streams(self.limits.streams)
-            .initial_stream_window_size(self.limits.window_bytes)
+            .initial_stream_window_size(self.limits.stream_window_bytes)
             .initial_connection_window_size(self.limits.window_bytes)
             .keep_alive_interval(self.limits.ping_interval)
             .keep_alive_timeout(self.limits.ping_timeout)
@@ -261,11 +279,6 @@ async fn gone(end: oneshot::Receiver<()>) {
         // The stream was upgraded, or is closed: either way the connection ends by itself.
         std::future::pending::<()>().await;
     }
-}
-
-fn peer(stream: &Tls, address: SocketAddr) -> Option<Peer> {
-    let certificate = stream.get_ref().1.peer_certificates()?.first()?;
-    Some(Peer { site: name::of_certificate(certificate)?.into(), address })
 }
 
 /// An error without the causes inside it.

@@ -14,8 +14,8 @@ use http_body::{Body, Frame};
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::Incoming;
 use link::{
-    Authority, BoxError, ClientTls, Drain, Identity, Limits, Peer, PeerState, Pool, Server, ServerTls,
-    Settings,
+    Authority, BoxError, ClientTls, Drain, Identity, Limits, Peer, PeerState, Pool, Presented, Revoked,
+    Server, ServerTls, Settings,
 };
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, LocalSet};
@@ -36,7 +36,16 @@ pub fn authority() -> Authority {
 }
 
 pub fn pool(identity: &Identity, settings: Settings, peers: &[(&str, SocketAddr)]) -> Pool {
-    let pool = Pool::new(ClientTls::new(identity).unwrap(), settings);
+    pool_with(identity, &Revoked::default(), settings, peers)
+}
+
+pub fn pool_with(
+    identity: &Identity,
+    revoked: &Revoked,
+    settings: Settings,
+    peers: &[(&str, SocketAddr)],
+) -> Pool {
+    let pool = Pool::new(ClientTls::new(identity, revoked).unwrap(), settings);
     pool.set_peers(peers.iter().map(|(site, address)| ((*site).to_owned(), address.to_string())));
     pool
 }
@@ -62,10 +71,19 @@ impl Site {
         S: Fn(Request<Incoming>, Peer) -> F + 'static,
         F: Future<Output = Response<AnyBody>> + 'static,
     {
+        let tls = ServerTls::new(identity, &Revoked::default()).unwrap();
+        Site::present(address, Presented::new(tls), limits, service).await
+    }
+
+    pub async fn present<S, F>(address: SocketAddr, presented: Presented, limits: Limits, service: S) -> Site
+    where
+        S: Fn(Request<Incoming>, Peer) -> F + 'static,
+        F: Future<Output = Response<AnyBody>> + 'static,
+    {
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (drain, draining) = Drain::new();
-        let server = Server::new(ServerTls::new(identity).unwrap(), limits);
+        let server = Server::new(presented, limits);
         let task = tokio::task::spawn_local(server.serve(listener, draining, service));
         Site { address, drain, task }
     }

@@ -190,20 +190,22 @@ fn a_client_that_closes_its_side_still_gets_its_answer() {
 #[test]
 fn a_client_that_goes_takes_its_request_with_it() {
     for way in WAYS {
-        let (gone, was_gone) = std::sync::mpsc::channel();
-        let gone = std::sync::Mutex::new(gone);
+        let (tell, told) = std::sync::mpsc::channel();
+        let tell = std::sync::Mutex::new(tell);
         let upstream = Upstream::script(move |conn| {
             conn.head().unwrap();
+            tell.lock().unwrap().send("it came").unwrap();
             // The body is never whole: the service learns it from the end of its connection.
             let _ = conn.rest();
-            gone.lock().unwrap().send(()).unwrap();
+            tell.lock().unwrap().send("it went").unwrap();
         });
         let front = Front::new(way, &upstream);
         let mut client = front.connect();
         client.send(front.head("POST /", "Content-Length: 1000\r\n") + "half");
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        let hear = || told.recv_timeout(crate::harness::STUCK).unwrap_or_else(|_| panic!("{way:?}"));
+        assert_eq!(hear(), "it came");
         drop(client);
-        was_gone.recv_timeout(crate::harness::STUCK).unwrap_or_else(|_| panic!("{way:?}"));
+        assert_eq!(hear(), "it went");
         crate::harness::until("the request is given up", || front.in_flight() == 0);
     }
 }
