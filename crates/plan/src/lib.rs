@@ -7,23 +7,27 @@
 //! Run::new(plan, request, rules, knowledge)   or Refused: nothing was asked of any site
 //! run.start(&mut effects)
 //! loop { carry out the effects; run.on(what happened next, &mut effects) }
-//! until Effect::Answer or Effect::Fail, which is the last effect
+//! until Effect::Answer, Effect::Merge or Effect::Fail, which is the last effect
 //! ```
 //!
 //! **A leg** is one request to one site. It ends by [`Event::Failed`], [`Effect::Cancel`] or
-//! [`Effect::Answer`]; a probe also by [`Event::Answered`], since only its status counts.
+//! [`Effect::Answer`] or [`Effect::Merge`]; a probe also by [`Event::Answered`], since only its status counts.
 //!
 //! **A write never runs twice.** It is at one site at a time, and goes to another only where the one
 //! before provably did not execute. Whether a leg was sent is known to the driver alone, so a write that
 //! ran out of time is cancelled and then *waited for*: the driver follows each [`Effect::Cancel`] with an
 //! [`Event::Failed`] for that leg, which says whether any of it may have been sent.
 //!
-//! In the order in which a request meets them: `request` (what is asked, what is refused), `tree` (the
-//! plan as nodes, nearest first), `event`, `run` (events to nodes), `operators` (what each node does),
-//! `verdict` (what an answer means), `leg`, `report`.
+//! In the order in which a request meets them: `request` (what is asked, what is refused), `build` and
+//! `tree` (the plan as nodes, nearest first), `event`, `run` (events to nodes), `operators` (what each node does),
+//! `merge` (the same for lists of several sites), `answer`, `verdict` (what a status means), `leg`,
+//! `report`.
 
+mod answer;
+mod build;
 mod event;
 mod leg;
+mod merge;
 mod operators;
 mod report;
 mod request;
@@ -31,6 +35,7 @@ mod run;
 mod tree;
 mod verdict;
 
+pub use answer::Answer;
 pub use event::{Effect, Event, Failure, Leg, Sent, Timer, Why};
 pub use report::{Asked, Said};
 pub use request::{Knowledge, Refused, Request, Rules};

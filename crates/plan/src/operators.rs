@@ -1,5 +1,8 @@
 //! What each operator does when it begins, when one of its operands ends, and when its time comes.
 
+use std::collections::BTreeSet;
+
+use crate::answer::{Answer, Won};
 use crate::event::{Effect, Failure, Leg, Why};
 use crate::leg::TimedOut;
 use crate::run::{Outcome, Purpose, Run};
@@ -11,19 +14,21 @@ impl Run<'_> {
     pub(crate) fn operand_ended(
         &mut self,
         node: NodeId,
+        operand: NodeId,
         outcome: Outcome,
         effects: &mut Vec<Effect>,
     ) -> Option<Outcome> {
         match self.tree[node].operator {
             Operator::InOrder(_) => self.in_order_ended(node, outcome, effects),
             Operator::Unique(_) => self.unique_ended(node, outcome, effects),
+            Operator::Merge(_) => self.merge_ended(node, operand, outcome, effects),
             // The operand that a `^` chose for a write decides alone, and so does the one of `within`.
             Operator::Place(_) | Operator::Within { .. } | Operator::Site { .. } => Some(outcome),
         }
     }
 
-    /// Ends all that is below a node, keeping one leg.
-    fn abort_below(&mut self, node: NodeId, kept: Option<Leg>, effects: &mut Vec<Effect>) {
+    /// Ends all that is below a node, but keeps some legs.
+    pub(crate) fn abort_below(&mut self, node: NodeId, kept: &BTreeSet<Leg>, effects: &mut Vec<Effect>) {
         self.cancel_under(&self.tree.under(node), kept, effects);
         self.tree.close_below(node);
     }
@@ -72,8 +77,8 @@ impl Run<'_> {
         effects: &mut Vec<Effect>,
     ) -> Option<Outcome> {
         match outcome {
-            Outcome::Won(leg) => {
-                self.abort_below(node, Some(leg), effects);
+            Outcome::Won(_) => {
+                self.abort_below(node, &outcome.legs(), effects);
                 Some(outcome)
             }
             Outcome::Failed(failure) => {
@@ -105,7 +110,7 @@ impl InOrder {
     }
 }
 
-/// `^` on a read.
+/// `^` on a read of one resource.
 impl Run<'_> {
     fn unique(&mut self, node: NodeId) -> Option<&mut Unique> {
         match &mut self.tree[node].operator {
@@ -129,12 +134,13 @@ impl Run<'_> {
 
     fn unique_ended(&mut self, node: NodeId, outcome: Outcome, effects: &mut Vec<Effect>) -> Option<Outcome> {
         match outcome {
-            Outcome::Won(leg) => {
+            Outcome::Won(won) => {
+                let Answer::Leg(leg) = won.answer else { return Some(Outcome::Won(won)) };
                 // A refusal is the answer here as elsewhere: it does not say whether the resource is
                 // there, and what other sites say does not change it.
                 if self.status(leg).is_some_and(|status| status >= 400) {
-                    self.abort_below(node, Some(leg), effects);
-                    return Some(outcome);
+                    self.abort_below(node, &BTreeSet::from([leg]), effects);
+                    return Some(Outcome::Won(won));
                 }
                 let found = self.unique(node)?.found;
                 match found {
@@ -153,26 +159,33 @@ impl Run<'_> {
             // Also when one is missing: two that have it are a conflict, whatever the missing one has.
             (1.., _, _) => None,
             (0, true, _) => {
-                self.abort_below(node, None, effects);
+                self.abort_below(node, &BTreeSet::new(), effects);
                 Some(Outcome::Failed(Failure::Missing))
             }
-            (0, false, Some(leg)) => Some(Outcome::Won(leg)),
+            (0, false, Some(leg)) => Some(Outcome::Won(Won::of(leg))),
             (0, false, None) => Some(Outcome::Failed(Failure::NotFound)),
         }
     }
 
-    /// An answer that a `^` kept was cut off before the others were there.
+    /// An answer that was kept until the others are there was cut off.
     pub(crate) fn lost(&mut self, leg: Leg) {
-        let mut above = self.legs.get(leg.0).map(|record| record.node);
-        while let Some(node) = above {
+        let Some((operand, node)) = self.awaited_by(leg) else { return };
+        if let Some(group) = self.unique(node).filter(|group| group.found == Some(leg)) {
+            group.found = None;
+            group.missing = true;
+        }
+        self.lost_to_merge(node, operand, leg);
+    }
+
+    /// The operand of the running node above a leg that was answered, and that node.
+    fn awaited_by(&self, leg: Leg) -> Option<(NodeId, NodeId)> {
+        let mut operand = self.legs.get(leg.0)?.node;
+        loop {
+            let node = self.tree[operand].parent?;
             if self.tree[node].state == State::Running {
-                if let Some(group) = self.unique(node).filter(|group| group.found == Some(leg)) {
-                    group.found = None;
-                    group.missing = true;
-                }
-                return;
+                return Some((operand, node));
             }
-            above = self.tree[node].parent;
+            operand = node;
         }
     }
 

@@ -10,8 +10,12 @@ use scope::{Level, Plan, Site};
 pub enum Request {
     /// Reads one resource.
     Read,
-    /// Reads a list of resources.
-    List,
+    /// Reads a list of resources, or what may be one.
+    List {
+        /// A list that lacks the answer of a site has failed. A 404 counts as lacking it, so a driver that
+        /// does not know yet whether this is a list leaves this off, and refuses a partial one itself.
+        strict: bool,
+    },
     /// Changes something.
     Write {
         /// Whether the client chose the name of what it writes, as in a PUT; then a site can be asked
@@ -23,6 +27,10 @@ pub enum Request {
 impl Request {
     pub(crate) fn is_write(self) -> bool {
         matches!(self, Request::Write { .. })
+    }
+
+    pub(crate) fn is_list(self) -> bool {
+        matches!(self, Request::List { .. })
     }
 }
 
@@ -64,13 +72,11 @@ pub trait Knowledge {
 /// Why a plan cannot be run for a request. No site was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// `&` on a list: merging is not there yet.
+    /// `&` on a list, where the driver cannot merge yet.
     Merge,
     /// `&` on a write: replication is not there yet.
     Replication,
-    /// `^` on a list: comparing lists is not there yet.
-    UniqueItems,
-    /// A level other than the default one.
+    /// A level that needs replication.
     Level(Level),
     /// `^` on a write whose name the client did not choose: no site can be asked whether it exists.
     NeedsName,
@@ -82,7 +88,7 @@ impl Refused {
     pub fn status(self) -> u16 {
         match self {
             Refused::NeedsName => 422,
-            Refused::Merge | Refused::Replication | Refused::UniqueItems | Refused::Level(_) => 501,
+            Refused::Merge | Refused::Replication | Refused::Level(_) => 501,
         }
     }
 }
@@ -92,7 +98,6 @@ impl fmt::Display for Refused {
         match self {
             Refused::Merge => f.write_str("lists of several sites (`&`) cannot be merged yet"),
             Refused::Replication => f.write_str("a write to several sites (`&`) is not supported yet"),
-            Refused::UniqueItems => f.write_str("`^` on a list is not supported yet"),
             Refused::Level(level) => write!(f, "the level `@{}` is not supported yet", level.name()),
             Refused::NeedsName => {
                 f.write_str("`^` on a write needs a name that the client chose, as in a PUT to its path")
@@ -109,18 +114,15 @@ pub(crate) fn check(plan: &Plan, request: Request) -> Result<(), Refused> {
     let operands = match plan {
         Plan::Site(_) => return Ok(()),
         Plan::Within(_, inner) => return check(inner, request),
-        Plan::All(level, _) if *level != Level::Eventual => return Err(Refused::Level(*level)),
-        Plan::All(_, operands) if operands.len() > 1 => match request {
-            Request::Read => operands,
-            Request::List => return Err(Refused::Merge),
-            Request::Write { .. } => return Err(Refused::Replication),
+        Plan::All(level, operands) => match level {
+            Level::Eventual if request.is_write() && operands.len() > 1 => return Err(Refused::Replication),
+            Level::Eventual => operands,
+            // A read at `@weak` promises no more than one at `@eventual` does.
+            Level::Weak if !request.is_write() => operands,
+            Level::Weak | Level::Quorum | Level::Strong => return Err(Refused::Level(*level)),
         },
-        Plan::One(operands) => match request {
-            Request::List => return Err(Refused::UniqueItems),
-            Request::Write { chosen_name: false } => return Err(Refused::NeedsName),
-            Request::Read | Request::Write { chosen_name: true } => operands,
-        },
-        Plan::All(_, operands) | Plan::Any(operands) | Plan::Otherwise(operands) => operands,
+        Plan::One(_) if request == (Request::Write { chosen_name: false }) => return Err(Refused::NeedsName),
+        Plan::One(operands) | Plan::Any(operands) | Plan::Otherwise(operands) => operands,
     };
     operands.iter().try_for_each(|operand| check(operand, request))
 }

@@ -1,10 +1,13 @@
 //! One plan for one request: events to the nodes they concern, outcomes up the tree.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;
 
 use scope::{Plan, Site};
 
+use crate::answer::{Answer, Won};
+use crate::build;
 use crate::event::{Effect, Event, Failure, Leg, Sent, Timer, Why};
 use crate::leg::{self, Record, Role, TimedOut};
 use crate::report::{self, Asked, Said};
@@ -62,10 +65,10 @@ pub(crate) enum Purpose {
 }
 
 /// How a node ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Outcome {
-    /// With the answer of this leg.
-    Won(Leg),
+    /// With an answer.
+    Won(Won),
     /// Without; for a write, provably without effect. What is around it may go on.
     Failed(Failure),
     /// In a way that nothing around it can better.
@@ -81,7 +84,7 @@ impl<'r> Run<'r> {
         knowledge: &dyn Knowledge,
     ) -> Result<Run<'r>, Refused> {
         request::check(plan, request)?;
-        let tree = Tree::new(plan, request, rules, knowledge);
+        let tree = build::build(plan, request, rules, knowledge);
         let one_site = tree.has_one_site();
         let (legs, timers) = (Vec::new(), Vec::new());
         Ok(Run { tree, legs, request, rules, timers, one_site, started: false, ended: false })
@@ -208,11 +211,9 @@ impl<'r> Run<'r> {
         let (mut node, mut outcome) = (node, outcome);
         loop {
             self.tree[node].state = State::Done;
-            let parent = match (outcome, self.tree[node].parent) {
-                (Outcome::Won(_) | Outcome::Failed(_), Some(parent)) => parent,
-                (outcome, _) => return self.end(outcome, effects),
-            };
-            match self.operand_ended(parent, outcome, effects) {
+            let parent = self.tree[node].parent.filter(|_| !matches!(outcome, Outcome::Stopped(_)));
+            let Some(parent) = parent else { return self.end(outcome, effects) };
+            match self.operand_ended(parent, node, outcome, effects) {
                 Some(settled) => (node, outcome) = (parent, settled),
                 None => return,
             }
@@ -222,23 +223,26 @@ impl<'r> Run<'r> {
     /// Gives the final effect, after cancelling all that is still under way.
     fn end(&mut self, outcome: Outcome, effects: &mut Vec<Effect>) {
         self.ended = true;
-        let (kept, last) = match outcome {
-            Outcome::Won(leg) => (Some(leg), Effect::Answer { leg }),
-            Outcome::Failed(failure) | Outcome::Stopped(failure) => (None, Effect::Fail(failure)),
-        };
-        self.cancel_under(&self.tree.under(Tree::ROOT), kept, effects);
-        effects.push(last);
+        self.cancel_under(&self.tree.under(Tree::ROOT), &outcome.legs(), effects);
+        effects.push(match outcome {
+            Outcome::Won(Won { answer: Answer::Leg(leg), .. }) => Effect::Answer { leg },
+            Outcome::Won(Won { answer, partial }) => {
+                let nearest = self.nearest_first(&answer);
+                Effect::Merge { answer, nearest, partial }
+            }
+            Outcome::Failed(failure) | Outcome::Stopped(failure) => Effect::Fail(failure),
+        });
     }
 
-    /// Cancels the live legs in a range of nodes, but one.
+    /// Cancels the live legs in a range of nodes, but some.
     pub(crate) fn cancel_under(
         &mut self,
         range: &Range<NodeId>,
-        kept: Option<Leg>,
+        kept: &BTreeSet<Leg>,
         effects: &mut Vec<Effect>,
     ) {
         for (number, record) in self.legs.iter_mut().enumerate() {
-            if range.contains(&record.node) && kept != Some(Leg(number)) {
+            if range.contains(&record.node) && !kept.contains(&Leg(number)) {
                 record.cancel(Leg(number), Why::Cancelled, effects);
             }
         }
@@ -276,7 +280,7 @@ impl<'r> Run<'r> {
         self.tree[node].state = State::Running;
         match &self.tree[node].operator {
             Operator::Site { barred: true, .. } => Some(Failure::NotFound),
-            Operator::Site { site, barred: false } => {
+            Operator::Site { site, barred: false, .. } => {
                 let site = site.clone();
                 self.ask(node, &site, false, effects);
                 None
@@ -292,14 +296,23 @@ impl<'r> Run<'r> {
             Operator::InOrder(_) => self.begin_next(node, effects),
             Operator::Unique(_) => self.begin_every(node, effects),
             Operator::Place(_) => self.probe_every(node, effects),
+            Operator::Merge(_) => self.begin_merge(node, effects),
         }
     }
 }
 
 impl Outcome {
+    /// The legs whose answers it is.
+    pub(crate) fn legs(&self) -> BTreeSet<Leg> {
+        match self {
+            Outcome::Won(won) => won.answer.legs().into_iter().collect(),
+            Outcome::Failed(_) | Outcome::Stopped(_) => BTreeSet::new(),
+        }
+    }
+
     fn of(verdict: Verdict, leg: Leg) -> Outcome {
         match verdict {
-            Verdict::Answer => Outcome::Won(leg),
+            Verdict::Answer => Outcome::Won(Won::of(leg)),
             Verdict::Failed(failure) => Outcome::Failed(failure),
             Verdict::Unknown => Outcome::Stopped(Failure::Unknown),
         }

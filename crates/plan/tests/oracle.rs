@@ -148,6 +148,7 @@ fn run(plan: &Plan, request: Request, world: &World) -> End {
                     waiting.push_back((leg, site.clone(), false));
                     sites.push(site);
                 }
+                Effect::Merge { .. } => unreachable!("no list is asked for"),
                 Effect::Answer { leg } => return End::At(sites[leg.0].clone()),
                 Effect::Fail(failure) => return End::Fails(failure),
                 Effect::Cancel { .. } | Effect::Timer { .. } => {}

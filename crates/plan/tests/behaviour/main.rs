@@ -6,6 +6,7 @@
 )]
 
 mod knowledge;
+mod lists;
 mod nested;
 mod reads;
 mod refused;

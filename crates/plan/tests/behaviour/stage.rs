@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use plan::{Effect, Event, Knowledge, Leg, Request, Rules, Run, Sent, Timer, Why};
+use plan::{Answer, Effect, Event, Knowledge, Leg, Request, Rules, Run, Sent, Timer, Why};
 use scope::{Atlas, Dialect, Plan, Site};
 
 pub(crate) const NAMED: Request = Request::Write { chosen_name: true };
+pub(crate) const LIST: Request = Request::List { strict: false };
+pub(crate) const STRICT: Request = Request::List { strict: true };
 pub(crate) const UNNAMED: Request = Request::Write { chosen_name: false };
 
 /// A is 10 ms away, B 20 ms, C 30 ms, D 40 ms; E is at an unknown distance.
@@ -45,6 +47,8 @@ pub(crate) struct Stage {
     effects: Vec<Effect>,
     sites: Vec<Site>,
     timers: Vec<(Duration, Timer)>,
+    /// The sites of a merged answer, nearest first.
+    pub(crate) nearest: String,
     now: Duration,
 }
 
@@ -52,13 +56,22 @@ impl Stage {
     pub(crate) fn new(location: &str, request: Request, down: &'static str) -> Stage {
         let rules = Box::leak(Box::new(rules()));
         let run = Run::new(&parse(location), request, rules, &Sky { down }).unwrap();
-        let mut stage = Stage { run, effects: vec![], sites: vec![], timers: vec![], now: Duration::ZERO };
+        let (effects, sites, timers) = (vec![], vec![], vec![]);
+        let mut stage = Stage { run, effects, sites, timers, nearest: String::new(), now: Duration::ZERO };
         stage.run.start(&mut stage.effects);
         stage
     }
 
     pub(crate) fn read(location: &str) -> Stage {
         Stage::new(location, Request::Read, "")
+    }
+
+    pub(crate) fn list(location: &str) -> Stage {
+        Stage::new(location, LIST, "")
+    }
+
+    pub(crate) fn strict(location: &str) -> Stage {
+        Stage::new(location, STRICT, "")
     }
 
     pub(crate) fn write(location: &str) -> Stage {
@@ -85,10 +98,24 @@ impl Stage {
                 Effect::Cancel { leg } => words.push(format!("cancel {}", self.sites[leg.0])),
                 Effect::Timer { timer, after } => self.timers.push((self.now + after, timer)),
                 Effect::Answer { leg } => words.push(format!("answer {}", self.sites[leg.0])),
+                Effect::Merge { answer, nearest, partial } => {
+                    let partial = if partial { "partial " } else { "" };
+                    words.push(format!("merge {partial}{}", self.words(&answer)));
+                    self.nearest = nearest.iter().map(|leg| self.sites[leg.0].name()).collect();
+                }
                 Effect::Fail(failure) => words.push(format!("fail {} {failure:?}", failure.status())),
             }
         }
         words.join(", ")
+    }
+
+    fn words(&self, answer: &Answer) -> String {
+        let parts = |parts: &[Answer]| parts.iter().map(|part| self.words(part)).collect::<Vec<_>>();
+        match answer {
+            Answer::Leg(leg) => self.sites[leg.0].to_string(),
+            Answer::Union(answers) => format!("({})", parts(answers).join(" & ")),
+            Answer::Unique(answers) => format!("({})", parts(answers).join(" ^ ")),
+        }
     }
 
     /// The latest leg to a site.
@@ -105,6 +132,12 @@ impl Stage {
     pub(crate) fn answers(&mut self, site: &str, status: u16) -> String {
         let elapsed = self.now;
         self.on(Event::Answered { leg: self.leg(site), status, elapsed })
+    }
+
+    /// The same, for the first leg to a site.
+    pub(crate) fn first_answers(&mut self, site: &str, status: u16) -> String {
+        let leg = Leg(self.sites.iter().position(|asked| asked.name() == site).unwrap());
+        self.on(Event::Answered { leg, status, elapsed: self.now })
     }
 
     pub(crate) fn fails(&mut self, site: &str, sent: Sent, why: Why) -> String {

@@ -1,0 +1,138 @@
+//! From a plan to a tree: what each operator means for this request, and which operand is nearest.
+
+use std::time::Duration;
+
+use scope::{Plan, Site};
+
+use crate::merge::{How, Incomplete, Merge};
+use crate::request::{Knowledge, Request, Rules};
+use crate::tree::{InOrder, NodeId, Operand, Operator, Place, Tree, Unique};
+
+/// How soon a site, or a group of them, can be expected to answer; the least is asked first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Near {
+    unavailable: bool,
+    distance: Distance,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Distance {
+    Rtt(Duration),
+    Unknown,
+}
+
+impl Near {
+    /// Of a group that has no site.
+    const NONE: Near = Near { unavailable: true, distance: Distance::Unknown };
+}
+
+pub(crate) fn build(plan: &Plan, request: Request, rules: &Rules, knowledge: &dyn Knowledge) -> Tree {
+    let tree = Tree::default();
+    let mut builder = Builder { tree, request, rules, knowledge, in_unique: false };
+    builder.add(plan, None);
+    builder.tree
+}
+
+struct Builder<'b> {
+    tree: Tree,
+    request: Request,
+    rules: &'b Rules,
+    knowledge: &'b dyn Knowledge,
+    /// What is added now is below a `^`.
+    in_unique: bool,
+}
+
+impl Builder<'_> {
+    fn add(&mut self, plan: &Plan, parent: Option<NodeId>) -> (NodeId, Near) {
+        let id = self.tree.reserve(parent);
+        let (operator, near) = self.operator(plan, id);
+        self.tree.fill(id, operator);
+        (id, near)
+    }
+
+    fn operator(&mut self, plan: &Plan, id: NodeId) -> (Operator, Near) {
+        match plan {
+            Plan::Site(site) => self.site(site),
+            Plan::Within(limit, inner) => {
+                let (inner, near) = self.add(inner, Some(id));
+                (Operator::Within { limit: *limit, inner }, near)
+            }
+            Plan::Otherwise(plans) => {
+                let operands = self.operands(plans, id);
+                // The first is what it waits for.
+                let near = operands.first().map_or(Near::NONE, |(_, near)| *near);
+                (self.in_order(operands, false), near)
+            }
+            Plan::Any(plans) => self.nearest_first(plans, id, !self.request.is_write()),
+            Plan::All(_, plans) => match self.request {
+                Request::List { strict } if plans.len() > 1 => {
+                    let incomplete = match (self.in_unique, strict) {
+                        (true, _) => Incomplete::Unfounded,
+                        (false, true) => Incomplete::Strict,
+                        (false, false) => Incomplete::Partial,
+                    };
+                    let operands = self.operands(plans, id);
+                    Self::merge(How::Union(incomplete), &operands)
+                }
+                _ => self.nearest_first(plans, id, false),
+            },
+            Plan::One(plans) => self.one(plans, id),
+        }
+    }
+
+    fn site(&self, site: &Site) -> (Operator, Near) {
+        let distance = self.knowledge.rtt(site).map_or(Distance::Unknown, Distance::Rtt);
+        let near = Near { unavailable: !self.knowledge.available(site), distance };
+        (Operator::Site { site: site.clone(), barred: false, near }, near)
+    }
+
+    fn one(&mut self, plans: &[Plan], id: NodeId) -> (Operator, Near) {
+        let around = std::mem::replace(&mut self.in_unique, true);
+        let mut operands = self.operands(plans, id);
+        self.in_unique = around;
+        if self.request.is_list() {
+            return Self::merge(How::Unique, &operands);
+        }
+        let near = farthest(&operands);
+        operands.sort_by_key(|(_, near)| *near);
+        let operands = operands.into_iter().map(|(node, _)| node).collect();
+        let operator = if self.request.is_write() {
+            Operator::Place(Place { operands, probes: 0, exists: None, missing: false })
+        } else {
+            Operator::Unique(Unique { operands, running: 0, found: None, missing: false })
+        };
+        (operator, near)
+    }
+
+    fn merge(how: How, operands: &[(NodeId, Near)]) -> (Operator, Near) {
+        let nodes = operands.iter().map(|(node, _)| *node).collect();
+        (Operator::Merge(Merge::new(how, nodes)), farthest(operands))
+    }
+
+    fn operands(&mut self, plans: &[Plan], parent: NodeId) -> Vec<(NodeId, Near)> {
+        plans.iter().map(|plan| self.add(plan, Some(parent))).collect()
+    }
+
+    fn nearest_first(&mut self, plans: &[Plan], id: NodeId, hedged: bool) -> (Operator, Near) {
+        let mut operands = self.operands(plans, id);
+        operands.sort_by_key(|(_, near)| *near);
+        let near = operands.first().map_or(Near::NONE, |(_, near)| *near);
+        (self.in_order(operands, hedged), near)
+    }
+
+    fn in_order(&self, operands: Vec<(NodeId, Near)>, hedged: bool) -> Operator {
+        let operand = |(node, near): (NodeId, Near)| {
+            let rtt = match near.distance {
+                Distance::Rtt(rtt) => rtt,
+                Distance::Unknown => Duration::ZERO,
+            };
+            Operand { node, hedge_after: self.rules.hedge_after.saturating_add(rtt) }
+        };
+        Operator::InOrder(InOrder::new(operands.into_iter().map(operand).collect(), hedged))
+    }
+}
+
+/// Of a group that waits for all of its operands.
+fn farthest(operands: &[(NodeId, Near)]) -> Near {
+    operands.iter().map(|(_, near)| *near).max().unwrap_or(Near::NONE)
+}
