@@ -5,13 +5,13 @@ use std::time::Duration;
 use scope::{Plan, Site};
 
 use crate::merge::{How, Incomplete, Merge};
-use crate::request::{Knowledge, Request, Rules};
+use crate::request::{Knowledge, Reach, Request, Rules};
 use crate::tree::{InOrder, NodeId, Operand, Operator, Place, Tree, Unique};
 
 /// How soon a site, or a group of them, can be expected to answer; the least is asked first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Near {
-    unavailable: bool,
+    pub(crate) reach: Reach,
     distance: Distance,
 }
 
@@ -23,7 +23,11 @@ enum Distance {
 
 impl Near {
     /// Of a group that has no site.
-    const NONE: Near = Near { unavailable: true, distance: Distance::Unknown };
+    const NONE: Near = Near { reach: Reach::Unreachable, distance: Distance::Unknown };
+
+    fn is_asked(self) -> bool {
+        self.reach.refusal().is_none()
+    }
 }
 
 pub(crate) fn build(plan: &Plan, request: Request, rules: &Rules, knowledge: &dyn Knowledge) -> Tree {
@@ -59,8 +63,9 @@ impl Builder<'_> {
             }
             Plan::Otherwise(plans) => {
                 let operands = self.operands(plans, id);
-                // The first is what it waits for.
-                let near = operands.first().map_or(Near::NONE, |(_, near)| *near);
+                // The first that is asked is what it waits for.
+                let asked = operands.iter().find(|(_, near)| near.is_asked());
+                let near = asked.map_or(Near::NONE, |(_, near)| *near);
                 (self.in_order(operands, false), near)
             }
             Plan::Any(plans) => self.nearest_first(plans, id, !self.request.is_write()),
@@ -72,7 +77,7 @@ impl Builder<'_> {
                         (false, false) => Incomplete::Partial,
                     };
                     let operands = self.operands(plans, id);
-                    Self::merge(How::Union(incomplete), &operands)
+                    (Self::merge(How::Union(incomplete), &operands), farthest_asked(&operands))
                 }
                 _ => self.nearest_first(plans, id, false),
             },
@@ -82,7 +87,7 @@ impl Builder<'_> {
 
     fn site(&self, site: &Site) -> (Operator, Near) {
         let distance = self.knowledge.rtt(site).map_or(Distance::Unknown, Distance::Rtt);
-        let near = Near { unavailable: !self.knowledge.available(site), distance };
+        let near = Near { reach: self.knowledge.reach(site), distance };
         (Operator::Site { site: site.clone(), barred: false, near }, near)
     }
 
@@ -91,7 +96,7 @@ impl Builder<'_> {
         let mut operands = self.operands(plans, id);
         self.in_unique = around;
         if self.request.is_list() {
-            return Self::merge(How::Unique, &operands);
+            return (Self::merge(How::Unique, &operands), farthest(&operands));
         }
         let near = farthest(&operands);
         operands.sort_by_key(|(_, near)| *near);
@@ -104,9 +109,8 @@ impl Builder<'_> {
         (operator, near)
     }
 
-    fn merge(how: How, operands: &[(NodeId, Near)]) -> (Operator, Near) {
-        let nodes = operands.iter().map(|(node, _)| *node).collect();
-        (Operator::Merge(Merge::new(how, nodes)), farthest(operands))
+    fn merge(how: How, operands: &[(NodeId, Near)]) -> Operator {
+        Operator::Merge(Merge::new(how, operands.iter().map(|(node, _)| *node).collect()))
     }
 
     fn operands(&mut self, plans: &[Plan], parent: NodeId) -> Vec<(NodeId, Near)> {
@@ -126,13 +130,22 @@ impl Builder<'_> {
                 Distance::Rtt(rtt) => rtt,
                 Distance::Unknown => Duration::ZERO,
             };
-            Operand { node, hedge_after: self.rules.hedge_after.saturating_add(rtt) }
+            let asked = near.is_asked();
+            Operand { node, asked, hedge_after: self.rules.hedge_after.saturating_add(rtt) }
         };
         Operator::InOrder(InOrder::new(operands.into_iter().map(operand).collect(), hedged))
     }
 }
 
-/// Of a group that waits for all of its operands.
+/// Of a group that needs all of its operands.
 fn farthest(operands: &[(NodeId, Near)]) -> Near {
     operands.iter().map(|(_, near)| *near).max().unwrap_or(Near::NONE)
+}
+
+/// Of a group that waits for all of its operands that are asked, and can do without the others.
+fn farthest_asked(operands: &[(NodeId, Near)]) -> Near {
+    let asked: Vec<_> = operands.iter().copied().filter(|(_, near)| near.is_asked()).collect();
+    let near = farthest(&asked);
+    // Without all of them it is a poorer answer: other groups are asked first.
+    if asked.len() < operands.len() { Near { reach: near.reach.max(Reach::Unknown), ..near } } else { near }
 }

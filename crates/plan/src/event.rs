@@ -68,6 +68,8 @@ pub enum Sent {
 pub enum Why {
     /// There is no way to the site.
     Unreachable,
+    /// The site is not to be used.
+    Quarantined,
     /// It took too long.
     TimedOut,
     /// The site's end did not accept it.
@@ -86,6 +88,7 @@ impl Why {
     pub fn word(self) -> &'static str {
         match self {
             Why::Unreachable => "unreachable",
+            Why::Quarantined => "quarantined",
             Why::TimedOut => "timeout",
             Why::Refused => "refused",
             Why::Reset => "reset",

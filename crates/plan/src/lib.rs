@@ -38,5 +38,5 @@ mod verdict;
 pub use answer::Answer;
 pub use event::{Effect, Event, Failure, Leg, Sent, Timer, Why};
 pub use report::{Asked, Said};
-pub use request::{Knowledge, Refused, Request, Rules};
+pub use request::{Knowledge, Reach, Refused, Request, Rules};
 pub use run::Run;

@@ -62,8 +62,9 @@ impl Run<'_> {
                 continue;
             }
             group.running += 1;
-            if group.hedged && group.begun < group.operands.len() {
-                let begun = group.begun;
+            let begun = group.begun;
+            // What cannot be reached comes last, so if the next is not asked, none is.
+            if group.hedged && group.operands.get(begun).is_some_and(|next| next.asked) {
                 self.time(operand.hedge_after, Purpose::Hedge { node, begun }, effects);
             }
             return None;
@@ -119,6 +120,7 @@ impl Run<'_> {
         }
     }
 
+    /// Begins every operand. Returns what they amount to if all fail at once.
     pub(crate) fn begin_every(&mut self, node: NodeId, effects: &mut Vec<Effect>) -> Option<Failure> {
         let operands = self.unique(node)?.operands.clone();
         let mut running = 0;
@@ -213,12 +215,21 @@ impl Run<'_> {
     /// Asks every site below, not every operand: in `(A ; B) ^ C` it may exist at B, and must then not
     /// be created at A.
     pub(crate) fn probe_every(&mut self, node: NodeId, effects: &mut Vec<Effect>) -> Option<Failure> {
-        let sites = self.tree.open_sites(&self.tree.under(node));
-        self.place(node)?.probes = sites.len();
-        for site in &sites {
-            self.ask(node, site, true, effects);
+        let mut probes = 0;
+        for (site, reach) in self.tree.open_sites(&self.tree.under(node)) {
+            match reach.refusal() {
+                None => {
+                    self.ask(node, &site, true, effects);
+                    probes += 1;
+                }
+                Some(why) => {
+                    self.skip(&site, why);
+                    self.place(node)?.missing = true;
+                }
+            }
         }
-        sites.is_empty().then_some(Failure::Missing)
+        self.place(node)?.probes = probes;
+        (probes == 0).then_some(Failure::Missing)
     }
 
     /// A site said whether it has the resource.

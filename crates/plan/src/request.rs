@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use scope::{Level, Plan, Site};
 
+use crate::event::Why;
+
 /// What a request does. It decides what the operators of a plan mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -65,8 +67,32 @@ impl Default for Rules {
 pub trait Knowledge {
     /// The round trip to a site, from here.
     fn rtt(&self, site: &Site) -> Option<Duration>;
-    /// Whether a site is believed to answer. One that is not is asked last, not never.
-    fn available(&self, site: &Site) -> bool;
+    /// Whether a site can be asked. The local one always can.
+    fn reach(&self, site: &Site) -> Reach;
+}
+
+/// Whether a site can be asked, as far as is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// It is believed to answer.
+    Yes,
+    /// It may answer: where there is a choice it is asked last, not never.
+    Unknown,
+    /// It cannot be reached: nothing is sent, and it has failed at once.
+    Unreachable,
+    /// It is not to be used: as if it could not be reached.
+    Quarantined,
+}
+
+impl Reach {
+    /// Why a site is not asked.
+    pub(crate) fn refusal(self) -> Option<Why> {
+        match self {
+            Reach::Yes | Reach::Unknown => None,
+            Reach::Unreachable => Some(Why::Unreachable),
+            Reach::Quarantined => Some(Why::Quarantined),
+        }
+    }
 }
 
 /// Why a plan cannot be run for a request. No site was asked.

@@ -10,7 +10,7 @@ use crate::answer::{Answer, Won};
 use crate::build;
 use crate::event::{Effect, Event, Failure, Leg, Sent, Timer, Why};
 use crate::leg::{self, Record, Role, TimedOut};
-use crate::report::{self, Asked, Said};
+use crate::report::{self, Asked, Said, Skipped};
 use crate::request::{self, Knowledge, Refused, Request, Rules};
 use crate::tree::{NodeId, Operator, State, Tree};
 use crate::verdict::{self, Presence, Verdict};
@@ -21,12 +21,12 @@ use crate::verdict::{self, Presence, Verdict};
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use plan::{Effect, Event, Knowledge, Leg, Request, Rules, Run, Sent, Why};
+/// # use plan::{Effect, Event, Knowledge, Leg, Reach, Request, Rules, Run, Sent, Why};
 /// # use scope::{Plan, Site};
 /// # struct Nothing;
 /// # impl Knowledge for Nothing {
 /// #     fn rtt(&self, _: &Site) -> Option<Duration> { None }
-/// #     fn available(&self, _: &Site) -> bool { true }
+/// #     fn reach(&self, _: &Site) -> Reach { Reach::Yes }
 /// # }
 /// let [a, b] = ["A", "B"].map(|name| Site::new(name).unwrap());
 /// let plan = Plan::Otherwise(vec![Plan::Site(a), Plan::Site(b.clone())]);
@@ -47,6 +47,8 @@ pub struct Run<'r> {
     request: Request,
     rules: &'r Rules,
     timers: Vec<Purpose>,
+    /// Sites that were not asked, because that is known to be of no use.
+    skipped: Vec<Skipped>,
     /// There is one site only, and whatever it answers is the answer.
     one_site: bool,
     started: bool,
@@ -86,8 +88,8 @@ impl<'r> Run<'r> {
         request::check(plan, request)?;
         let tree = build::build(plan, request, rules, knowledge);
         let one_site = tree.has_one_site();
-        let (legs, timers) = (Vec::new(), Vec::new());
-        Ok(Run { tree, legs, request, rules, timers, one_site, started: false, ended: false })
+        let (legs, timers, skipped) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Run { tree, legs, request, rules, timers, skipped, one_site, started: false, ended: false })
     }
 
     /// Starts it. A second start changes nothing.
@@ -125,10 +127,11 @@ impl<'r> Run<'r> {
         self.ended
     }
 
-    /// Each site that was asked and what came of it, in the order first asked.
+    /// Each site whose turn it was and what came of it, in that order: also those that were not sent
+    /// anything because they cannot be reached.
     #[must_use]
     pub fn report(&self) -> Vec<Asked> {
-        report::report(&self.legs)
+        report::report(&self.legs, &self.skipped)
     }
 
     fn answered(&mut self, leg: Leg, status: u16, elapsed: Duration, effects: &mut Vec<Effect>) {
@@ -262,6 +265,11 @@ impl<'r> Run<'r> {
         self.time(self.rules.leg_timeout, Purpose::Leg(leg), effects);
     }
 
+    /// Leaves out a site that cannot be asked.
+    pub(crate) fn skip(&mut self, site: &Site, why: Why) {
+        self.skipped.push(Skipped { before: Leg(self.legs.len()), site: site.clone(), why });
+    }
+
     pub(crate) fn time(&mut self, after: Duration, purpose: Purpose, effects: &mut Vec<Effect>) {
         effects.push(Effect::Timer { timer: Timer(self.timers.len()), after });
         self.timers.push(purpose);
@@ -280,10 +288,13 @@ impl<'r> Run<'r> {
         self.tree[node].state = State::Running;
         match &self.tree[node].operator {
             Operator::Site { barred: true, .. } => Some(Failure::NotFound),
-            Operator::Site { site, barred: false, .. } => {
-                let site = site.clone();
-                self.ask(node, &site, false, effects);
-                None
+            Operator::Site { site, barred: false, near } => {
+                let (site, refusal) = (site.clone(), near.reach.refusal());
+                match refusal {
+                    Some(why) => self.skip(&site, why),
+                    None => self.ask(node, &site, false, effects),
+                }
+                refusal.map(|_| Failure::Unavailable)
             }
             Operator::Within { limit, inner } => {
                 let (limit, inner) = (*limit, *inner);

@@ -12,6 +12,7 @@ use scope::Site;
 use crate::build::Near;
 use crate::event::{Failure, Leg};
 use crate::merge::Merge;
+use crate::request::Reach;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NodeId(usize);
@@ -68,6 +69,8 @@ pub(crate) struct InOrder {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operand {
     pub(crate) node: NodeId,
+    /// At least one of its sites is asked: it does not fail at once.
+    pub(crate) asked: bool,
     pub(crate) hedge_after: Duration,
 }
 
@@ -126,15 +129,15 @@ impl Tree {
         }
     }
 
-    /// The sites in a range that may be asked, each once, in order.
-    pub(crate) fn open_sites(&self, range: &Range<NodeId>) -> Vec<Site> {
+    /// The sites in a range that are not barred, each once, in order.
+    pub(crate) fn open_sites(&self, range: &Range<NodeId>) -> Vec<(Site, Reach)> {
         let mut seen = std::collections::BTreeSet::new();
         let nodes = self.nodes.get(range.start.0..range.end.0).into_iter().flatten();
         let sites = nodes.filter_map(|node| match &node.operator {
-            Operator::Site { site, barred: false, .. } => Some(site),
+            Operator::Site { site, barred: false, near } => Some((site, near.reach)),
             _ => None,
         });
-        sites.filter(|site| seen.insert(*site)).cloned().collect()
+        sites.filter(|(site, _)| seen.insert(*site)).map(|(site, reach)| (site.clone(), reach)).collect()
     }
 
     /// Leaves only this site open in a range.

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use plan::{Effect, Event, Failure, Knowledge, Leg, Request, Rules, Run, Sent, Why};
+use plan::{Effect, Event, Failure, Knowledge, Leg, Reach, Request, Rules, Run, Sent, Why};
 use proptest::prelude::*;
 use proptest::sample::select;
 use scope::{Plan, Site};
@@ -47,8 +47,8 @@ impl Knowledge for Alike {
         None
     }
 
-    fn available(&self, _: &Site) -> bool {
-        true
+    fn reach(&self, _: &Site) -> Reach {
+        Reach::Yes
     }
 }
 

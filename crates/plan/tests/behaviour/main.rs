@@ -8,6 +8,7 @@
 mod knowledge;
 mod lists;
 mod nested;
+mod reach;
 mod reads;
 mod refused;
 mod report;

@@ -6,7 +6,7 @@ use scope::Level;
 use crate::stage::{LIST, NAMED, STRICT, Sky, UNNAMED, parse, rules};
 
 fn refusal(location: &str, request: Request) -> Option<Refused> {
-    Run::new(&parse(location), request, &rules(), &Sky { down: "" }).err()
+    Run::new(&parse(location), request, &rules(), &Sky::default()).err()
 }
 
 #[test]

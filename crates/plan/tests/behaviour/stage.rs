@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plan::{Answer, Effect, Event, Knowledge, Leg, Request, Rules, Run, Sent, Timer, Why};
+use plan::{Answer, Effect, Event, Knowledge, Leg, Reach, Request, Rules, Run, Sent, Timer, Why};
 use scope::{Atlas, Dialect, Plan, Site};
 
 pub(crate) const NAMED: Request = Request::Write { chosen_name: true };
@@ -11,8 +11,12 @@ pub(crate) const STRICT: Request = Request::List { strict: true };
 pub(crate) const UNNAMED: Request = Request::Write { chosen_name: false };
 
 /// A is 10 ms away, B 20 ms, C 30 ms, D 40 ms; E is at an unknown distance.
+#[derive(Default)]
 pub(crate) struct Sky {
+    /// Those that may answer or not.
     pub(crate) down: &'static str,
+    /// Those that are not to be asked: E is quarantined, others cannot be reached.
+    pub(crate) cut: &'static str,
 }
 
 impl Knowledge for Sky {
@@ -21,8 +25,13 @@ impl Knowledge for Sky {
         Some(Duration::from_millis(10 * (place as u64 + 1)))
     }
 
-    fn available(&self, site: &Site) -> bool {
-        !self.down.contains(site.name())
+    fn reach(&self, site: &Site) -> Reach {
+        match (self.down.contains(site.name()), self.cut.contains(site.name())) {
+            (_, true) if site.name() == "E" => Reach::Quarantined,
+            (_, true) => Reach::Unreachable,
+            (true, _) => Reach::Unknown,
+            (false, false) => Reach::Yes,
+        }
     }
 }
 
@@ -54,8 +63,16 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn new(location: &str, request: Request, down: &'static str) -> Stage {
+        Stage::under(location, request, &Sky { down, ..Sky::default() })
+    }
+
+    pub(crate) fn cut(location: &str, request: Request, cut: &'static str) -> Stage {
+        Stage::under(location, request, &Sky { cut, ..Sky::default() })
+    }
+
+    fn under(location: &str, request: Request, sky: &Sky) -> Stage {
         let rules = Box::leak(Box::new(rules()));
-        let run = Run::new(&parse(location), request, rules, &Sky { down }).unwrap();
+        let run = Run::new(&parse(location), request, rules, sky).unwrap();
         let (effects, sites, timers) = (vec![], vec![], vec![]);
         let mut stage = Stage { run, effects, sites, timers, nearest: String::new(), now: Duration::ZERO };
         stage.run.start(&mut stage.effects);

@@ -25,6 +25,7 @@ pub(crate) struct Drain {
 pub(crate) struct History {
     pub(crate) plan: Plan,
     pub(crate) request: Request,
+    pub(crate) sky: Sky,
     pub(crate) rules: Rules,
     pub(crate) log: Vec<Entry>,
     pub(crate) report: Vec<Asked>,
@@ -48,7 +49,7 @@ impl History {
         }
         driver.drain(drain);
         let (log, report) = (driver.log, driver.run.report());
-        Some(History { plan: plan.clone(), request, rules, log, report })
+        Some(History { plan: plan.clone(), request, sky: sky.clone(), rules, log, report })
     }
 
     pub(crate) fn site(&self, leg: Leg) -> &Site {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use plan::{Answer, Effect, Event, Leg, Sent};
+use plan::{Answer, Effect, Event, Knowledge, Leg, Reach, Sent};
 use scope::{Plan, Site};
 
 use crate::history::{Entry, History};
@@ -218,8 +218,22 @@ pub(crate) fn invariant_only_sites_of_the_plan_are_asked(history: &History) {
     }
 }
 
+fn can_be_asked(site: &Site, history: &History) -> bool {
+    matches!(history.sky.reach(site), Reach::Yes | Reach::Unknown)
+}
+
+pub(crate) fn invariant_what_cannot_be_reached_is_never_asked(history: &History) {
+    for site in asked(history) {
+        assert!(can_be_asked(site, history), "{site}: {history:#?}");
+    }
+}
+
 pub(crate) fn invariant_the_report_has_each_asked_site_once(history: &History) {
     let reported: Vec<&Site> = history.report.iter().map(|asked| &asked.site).collect();
-    assert_eq!(reported.len(), asked(history).len(), "{history:#?}");
-    assert_eq!(reported.into_iter().collect::<BTreeSet<_>>(), asked(history), "{history:#?}");
+    let once: BTreeSet<&Site> = reported.iter().copied().collect();
+    assert_eq!(reported.len(), once.len(), "{history:#?}");
+    let (sent, skipped): (BTreeSet<&Site>, BTreeSet<&Site>) =
+        once.into_iter().partition(|site| can_be_asked(site, history));
+    assert_eq!(sent, asked(history), "{history:#?}");
+    assert!(skipped.iter().all(|site| history.plan.sites().contains(site)), "{history:#?}");
 }

@@ -29,6 +29,7 @@ fn check(plan: &scope::Plan, request: Request, sky: &random::Sky, steps: &[Step]
     invariant::invariant_a_plain_list_of_all_is_partial_exactly_where_a_site_is_missing(&history);
     invariant::invariant_a_leg_is_cancelled_at_most_once_and_while_it_lives(&history);
     invariant::invariant_only_sites_of_the_plan_are_asked(&history);
+    invariant::invariant_what_cannot_be_reached_is_never_asked(&history);
     invariant::invariant_the_report_has_each_asked_site_once(&history);
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plan::{Knowledge, Request, Sent, Why};
+use plan::{Knowledge, Reach, Request, Sent, Why};
 use proptest::prelude::*;
 use proptest::sample::select;
 use scope::{Level, Plan, Site};
@@ -24,26 +24,28 @@ pub(crate) enum Step {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Sky(Vec<(Option<u64>, bool)>);
+pub(crate) struct Sky(Vec<(Option<u64>, Reach)>);
 
 impl Knowledge for Sky {
     fn rtt(&self, site: &Site) -> Option<Duration> {
         self.of(site).0.map(Duration::from_millis)
     }
 
-    fn available(&self, site: &Site) -> bool {
+    fn reach(&self, site: &Site) -> Reach {
         self.of(site).1
     }
 }
 
 impl Sky {
-    fn of(&self, site: &Site) -> (Option<u64>, bool) {
+    fn of(&self, site: &Site) -> (Option<u64>, Reach) {
         self.0[SITES.iter().position(|name| *name == site.name()).unwrap()]
     }
 }
 
 pub(crate) fn skies() -> impl Strategy<Value = Sky> {
-    let site = (proptest::option::of(0..300_u64), prop::bool::weighted(0.8));
+    use Reach::{Quarantined, Unknown, Unreachable, Yes};
+    let reach = prop_oneof![7 => Just(Yes), 2 => Just(Unknown), 1 => select(&[Unreachable, Quarantined][..])];
+    let site = (proptest::option::of(0..300_u64), reach);
     prop::collection::vec(site, SITES.len()).prop_map(Sky)
 }
 
