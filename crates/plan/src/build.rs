@@ -13,6 +13,8 @@ use crate::tree::{InOrder, NodeId, Operand, Operator, Place, Tree, Unique};
 pub(crate) struct Near {
     pub(crate) reach: Reach,
     distance: Distance,
+    /// After which time its answer is late. Of two that are as near, the quicker is asked first.
+    late_after: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,7 +25,8 @@ enum Distance {
 
 impl Near {
     /// Of a group that has no site.
-    const NONE: Near = Near { reach: Reach::Unreachable, distance: Distance::Unknown };
+    const NONE: Near =
+        Near { reach: Reach::Unreachable, distance: Distance::Unknown, late_after: Duration::MAX };
 
     fn is_asked(self) -> bool {
         self.reach.refusal().is_none()
@@ -66,7 +69,7 @@ impl Builder<'_> {
                 // The first that is asked is what it waits for.
                 let asked = operands.iter().find(|(_, near)| near.is_asked());
                 let near = asked.map_or(Near::NONE, |(_, near)| *near);
-                (self.in_order(operands, false), near)
+                (in_order(operands, false), near)
             }
             Plan::Any(plans) => self.nearest_first(plans, id, !self.request.is_write()),
             Plan::All(_, plans) => match self.request {
@@ -86,8 +89,15 @@ impl Builder<'_> {
     }
 
     fn site(&self, site: &Site) -> (Operator, Near) {
-        let distance = self.knowledge.rtt(site).map_or(Distance::Unknown, Distance::Rtt);
-        let near = Near { reach: self.knowledge.reach(site), distance };
+        let rtt = self.knowledge.rtt(site);
+        let near = Near {
+            reach: self.knowledge.reach(site),
+            distance: rtt.map_or(Distance::Unknown, Distance::Rtt),
+            late_after: self
+                .knowledge
+                .patience(site)
+                .unwrap_or_else(|| self.rules.hedge_after.saturating_add(rtt.unwrap_or_default())),
+        };
         (Operator::Site { site: site.clone(), barred: false, near }, near)
     }
 
@@ -121,25 +131,21 @@ impl Builder<'_> {
         let mut operands = self.operands(plans, id);
         operands.sort_by_key(|(_, near)| *near);
         let near = operands.first().map_or(Near::NONE, |(_, near)| *near);
-        (self.in_order(operands, hedged), near)
+        (in_order(operands, hedged), near)
     }
+}
 
-    fn in_order(&self, operands: Vec<(NodeId, Near)>, hedged: bool) -> Operator {
-        let operand = |(node, near): (NodeId, Near)| {
-            let rtt = match near.distance {
-                Distance::Rtt(rtt) => rtt,
-                Distance::Unknown => Duration::ZERO,
-            };
-            let asked = near.is_asked();
-            Operand { node, asked, hedge_after: self.rules.hedge_after.saturating_add(rtt) }
-        };
-        Operator::InOrder(InOrder::new(operands.into_iter().map(operand).collect(), hedged))
-    }
+fn in_order(operands: Vec<(NodeId, Near)>, hedged: bool) -> Operator {
+    let operand =
+        |(node, near): (NodeId, Near)| Operand { node, asked: near.is_asked(), late_after: near.late_after };
+    Operator::InOrder(InOrder::new(operands.into_iter().map(operand).collect(), hedged))
 }
 
 /// Of a group that needs all of its operands.
 fn farthest(operands: &[(NodeId, Near)]) -> Near {
-    operands.iter().map(|(_, near)| *near).max().unwrap_or(Near::NONE)
+    let farthest = operands.iter().map(|(_, near)| *near).max();
+    let late_after = operands.iter().map(|(_, near)| near.late_after).max();
+    farthest.zip(late_after).map_or(Near::NONE, |(near, late_after)| Near { late_after, ..near })
 }
 
 /// Of a group that waits for all of its operands that are asked, and can do without the others.

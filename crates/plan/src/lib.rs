@@ -21,14 +21,17 @@
 //! In the order in which a request meets them: `request` (what is asked, what is refused), `build` and
 //! `tree` (the plan as nodes, nearest first), `event`, `run` (events to nodes), `operators` (what each node does),
 //! `merge` (the same for lists of several sites), `answer`, `verdict` (what a status means), `leg`,
-//! `report`.
+//! `report`. Beside them, for the driver: `pace` and `budget`, which say when a read is hedged and how
+//! often.
 
 mod answer;
+mod budget;
 mod build;
 mod event;
 mod leg;
 mod merge;
 mod operators;
+mod pace;
 mod report;
 mod request;
 mod run;
@@ -36,7 +39,9 @@ mod tree;
 mod verdict;
 
 pub use answer::Answer;
+pub use budget::Budget;
 pub use event::{Effect, Event, Failure, Leg, Sent, Timer, Why};
+pub use pace::Pace;
 pub use report::{Asked, Said};
 pub use request::{Knowledge, Reach, Refused, Request, Rules};
 pub use run::Run;

@@ -27,10 +27,15 @@ impl Run<'_> {
         }
     }
 
-    /// Ends all that is below a node, but keeps some legs.
-    pub(crate) fn abort_below(&mut self, node: NodeId, kept: &BTreeSet<Leg>, effects: &mut Vec<Effect>) {
-        self.cancel_under(&self.tree.under(node), kept, effects);
+    /// Ends all that is below a node, but keeps some legs. Returns how many were sent in vain.
+    pub(crate) fn abort_below(
+        &mut self,
+        node: NodeId,
+        kept: &BTreeSet<Leg>,
+        effects: &mut Vec<Effect>,
+    ) -> usize {
         self.tree.close_below(node);
+        self.cancel_under(&self.tree.under(node), kept, effects)
     }
 }
 
@@ -65,7 +70,7 @@ impl Run<'_> {
             let begun = group.begun;
             // What cannot be reached comes last, so if the next is not asked, none is.
             if group.hedged && group.operands.get(begun).is_some_and(|next| next.asked) {
-                self.time(operand.hedge_after, Purpose::Hedge { node, begun }, effects);
+                self.time(operand.late_after, Purpose::Hedge { node, begun }, effects);
             }
             return None;
         }
@@ -79,7 +84,7 @@ impl Run<'_> {
     ) -> Option<Outcome> {
         match outcome {
             Outcome::Won(_) => {
-                self.abort_below(node, &outcome.legs(), effects);
+                self.wasted += self.abort_below(node, &outcome.legs(), effects);
                 Some(outcome)
             }
             Outcome::Failed(failure) => {
@@ -92,11 +97,16 @@ impl Run<'_> {
         }
     }
 
+    /// Whether the operand that was begun last, when so many were begun, is still the last.
+    pub(crate) fn hedge_is_due(&self, node: NodeId, begun: usize) -> bool {
+        let node = &self.tree[node];
+        let waiting = matches!(&node.operator, Operator::InOrder(group) if group.begun == begun);
+        waiting && node.state == State::Running
+    }
+
     /// The operand begun last takes long.
     pub(crate) fn hedge(&mut self, node: NodeId, begun: usize, effects: &mut Vec<Effect>) {
-        let running = self.tree[node].state == State::Running;
-        let due = self.in_order(node).is_some_and(|group| group.begun == begun);
-        if !(running && due) {
+        if !self.hedge_is_due(node, begun) {
             return;
         }
         if let Some(failure) = self.begin_next(node, effects) {

@@ -43,8 +43,8 @@ pub struct Rules {
     pub no_effect: Vec<u16>,
     /// Statuses that count as failing for a read, besides 404, 410, 429 and the 5xx.
     pub fails: Vec<u16>,
-    /// How long a site may take to begin its answer before a read is hedged to the next. The round trip
-    /// to the site, where it is known, comes on top.
+    /// How long a site whose pace is not known may take to begin its answer before a read is hedged to
+    /// the next. The round trip to the site, where it is known, comes on top.
     pub hedge_after: Duration,
     /// How long a leg may take to begin its answer.
     pub leg_timeout: Duration,
@@ -69,6 +69,12 @@ pub trait Knowledge {
     fn rtt(&self, site: &Site) -> Option<Duration>;
     /// Whether a site can be asked. The local one always can.
     fn reach(&self, site: &Site) -> Reach;
+    /// After which time an answer of a site is unusually late, learned from recent ones: see
+    /// [`crate::Pace`].
+    fn patience(&self, site: &Site) -> Option<Duration> {
+        let _ = site;
+        None
+    }
 }
 
 /// Whether a site can be asked, as far as is known.

@@ -49,6 +49,7 @@ pub struct Run<'r> {
     timers: Vec<Purpose>,
     /// Sites that were not asked, because that is known to be of no use.
     skipped: Vec<Skipped>,
+    pub(crate) wasted: usize,
     /// There is one site only, and whatever it answers is the answer.
     one_site: bool,
     started: bool,
@@ -89,7 +90,8 @@ impl<'r> Run<'r> {
         let tree = build::build(plan, request, rules, knowledge);
         let one_site = tree.has_one_site();
         let (legs, timers, skipped) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Run { tree, legs, request, rules, timers, skipped, one_site, started: false, ended: false })
+        let (started, ended, wasted) = (false, false, 0);
+        Ok(Run { tree, legs, request, rules, timers, skipped, wasted, one_site, started, ended })
     }
 
     /// Starts it. A second start changes nothing.
@@ -132,6 +134,22 @@ impl<'r> Run<'r> {
     #[must_use]
     pub fn report(&self) -> Vec<Asked> {
         report::report(&self.legs, &self.skipped)
+    }
+
+    /// How many legs were sent and then cancelled because the answer of another was there first.
+    #[must_use]
+    pub fn wasted(&self) -> usize {
+        self.wasted
+    }
+
+    /// Whether this timer, if it fired now, would hedge: send one leg more although none has failed.
+    /// A driver that has no [`crate::Budget`] left for that does not report it.
+    #[must_use]
+    pub fn hedges(&self, timer: Timer) -> bool {
+        match self.timers.get(timer.0) {
+            Some(Purpose::Hedge { node, begun }) => !self.ended && self.hedge_is_due(*node, *begun),
+            Some(Purpose::Leg(_) | Purpose::Within(_)) | None => false,
+        }
     }
 
     fn answered(&mut self, leg: Leg, status: u16, elapsed: Duration, effects: &mut Vec<Effect>) {
@@ -237,18 +255,21 @@ impl<'r> Run<'r> {
         });
     }
 
-    /// Cancels the live legs in a range of nodes, but some.
+    /// Cancels the live legs in a range of nodes, but some. Returns how many of these were sent.
     pub(crate) fn cancel_under(
         &mut self,
         range: &Range<NodeId>,
         kept: &BTreeSet<Leg>,
         effects: &mut Vec<Effect>,
-    ) {
+    ) -> usize {
+        let mut sent = 0;
         for (number, record) in self.legs.iter_mut().enumerate() {
             if range.contains(&record.node) && !kept.contains(&Leg(number)) {
+                sent += usize::from(record.sent && record.is_live());
                 record.cancel(Leg(number), Why::Cancelled, effects);
             }
         }
+        sent
     }
 
     /// Asks a site, on behalf of a node.

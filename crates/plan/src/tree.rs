@@ -65,13 +65,14 @@ pub(crate) struct InOrder {
     pub(crate) hedged: bool,
 }
 
-/// An operand, and how long it may take before the next is begun too.
+/// An operand of a group that takes them in order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operand {
     pub(crate) node: NodeId,
     /// At least one of its sites is asked: it does not fail at once.
     pub(crate) asked: bool,
-    pub(crate) hedge_after: Duration,
+    /// How long it may take before the next is begun too.
+    pub(crate) late_after: Duration,
 }
 
 /// `^` on a read of one resource.

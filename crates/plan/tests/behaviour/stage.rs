@@ -10,19 +10,26 @@ pub(crate) const LIST: Request = Request::List { strict: false };
 pub(crate) const STRICT: Request = Request::List { strict: true };
 pub(crate) const UNNAMED: Request = Request::Write { chosen_name: false };
 
-/// A is 10 ms away, B 20 ms, C 30 ms, D 40 ms; E is at an unknown distance.
+/// A is 10 ms away, B 20 ms, C 30 ms, D 40 ms; E and F are at an unknown distance.
 #[derive(Default)]
 pub(crate) struct Sky {
     /// Those that may answer or not.
     pub(crate) down: &'static str,
     /// Those that are not to be asked: E is quarantined, others cannot be reached.
     pub(crate) cut: &'static str,
+    /// What some usually take, in milliseconds.
+    pub(crate) usual: &'static [(&'static str, u64)],
 }
 
 impl Knowledge for Sky {
     fn rtt(&self, site: &Site) -> Option<Duration> {
         let place = "ABCD".find(site.name())?;
         Some(Duration::from_millis(10 * (place as u64 + 1)))
+    }
+
+    fn patience(&self, site: &Site) -> Option<Duration> {
+        let (_, millis) = self.usual.iter().find(|(name, _)| *name == site.name())?;
+        Some(Duration::from_millis(*millis))
     }
 
     fn reach(&self, site: &Site) -> Reach {
@@ -36,7 +43,7 @@ impl Knowledge for Sky {
 }
 
 pub(crate) fn parse(location: &str) -> Plan {
-    let atlas = Atlas::new("ABCDE".chars().map(|name| Site::new(&name.to_string()).unwrap())).unwrap();
+    let atlas = Atlas::new("ABCDEF".chars().map(|name| Site::new(&name.to_string()).unwrap())).unwrap();
     let dialect = Dialect::default();
     let scope = dialect.scope(&format!("image: {location}")).unwrap();
     dialect.plan(&scope, "image", &atlas).unwrap().unwrap()
@@ -68,6 +75,10 @@ impl Stage {
 
     pub(crate) fn cut(location: &str, request: Request, cut: &'static str) -> Stage {
         Stage::under(location, request, &Sky { cut, ..Sky::default() })
+    }
+
+    pub(crate) fn usually(location: &str, request: Request, usual: &'static [(&'static str, u64)]) -> Stage {
+        Stage::under(location, request, &Sky { usual, ..Sky::default() })
     }
 
     fn under(location: &str, request: Request, sky: &Sky) -> Stage {
@@ -168,6 +179,12 @@ impl Stage {
 
     pub(crate) fn sent(&mut self, site: &str) {
         assert_eq!(self.on(Event::Sent { leg: self.leg(site) }), "");
+    }
+
+    /// The timer that fires after this time from now, without firing it.
+    pub(crate) fn timer_after(&self, ms: u64) -> Timer {
+        let due = self.now + Duration::from_millis(ms);
+        self.timers.iter().rfind(|(at, _)| *at == due).unwrap().1
     }
 
     /// Lets time pass, and the timers with it.
