@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http::request::Parts;
 use link::{ClientTls, Pool, Revoked};
-use plan::Knowledge;
+use plan::{Knowledge, Reach};
 use scope::{Diagnostic, Known, Plan, Scope, Site, View, Zone};
 
 use crate::audit::Audit;
@@ -478,8 +478,12 @@ impl Knowledge for State {
         measured.or_else(|| self.sites.rtt(self.here, self.sites.find(site.name())?))
     }
 
-    fn available(&self, site: &Site) -> bool {
-        *site == self.settings().site
-            || self.pool.as_ref().and_then(|pool| pool.state(site.name())).is_some_and(|state| state.usable())
+    fn reach(&self, site: &Site) -> Reach {
+        if *site == self.settings().site {
+            return Reach::Yes;
+        }
+        let state = self.pool.as_ref().and_then(|pool| pool.state(site.name()));
+        // A connection that is down may come back with the next request.
+        if state.is_some_and(|state| state.usable()) { Reach::Yes } else { Reach::Unknown }
     }
 }

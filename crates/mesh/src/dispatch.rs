@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response};
-use plan::{Effect, Event, Leg, Request, Rules, Run, Sent, Timer, Why};
+use plan::{Effect, Event, Leg, Refused, Request, Rules, Run, Sent, Timer, Why};
 use scope::{Plan, Site};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
@@ -81,6 +81,8 @@ impl Dispatch {
                         legs.timers.insert((Instant::now() + after, timer.0), timer);
                     }
                     Effect::Answer { leg } => return answer(&mut legs, leg, &run),
+                    // Only lists are merged, and none is asked for yet.
+                    Effect::Merge { .. } => return Problem::refused(Refused::Merge).into_response(),
                     Effect::Fail(failure) => {
                         let asked = run.report();
                         // One site was asked, and a mesh refused: its own words say more.

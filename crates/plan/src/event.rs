@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use scope::Site;
 
+use crate::answer::Answer;
+
 /// One request to one site, numbered from 0 in the order of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Leg(pub usize);
@@ -66,6 +68,8 @@ pub enum Sent {
 pub enum Why {
     /// There is no way to the site.
     Unreachable,
+    /// The site is not to be used.
+    Quarantined,
     /// It took too long.
     TimedOut,
     /// The site's end did not accept it.
@@ -84,6 +88,7 @@ impl Why {
     pub fn word(self) -> &'static str {
         match self {
             Why::Unreachable => "unreachable",
+            Why::Quarantined => "quarantined",
             Why::TimedOut => "timeout",
             Why::Refused => "refused",
             Why::Reset => "reset",
@@ -93,7 +98,7 @@ impl Why {
     }
 }
 
-/// What the driver is to do, in this order. `Answer` or `Fail` is the last one of a run.
+/// What the driver is to do, in this order. `Answer`, `Merge` or `Fail` is the last one of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Send the request to this site.
@@ -130,6 +135,16 @@ pub enum Effect {
         /// The leg.
         leg: Leg,
     },
+    /// The answers of several legs, whose heads are there, go to the client as one list. Final.
+    Merge {
+        /// Which, and how.
+        answer: Answer,
+        /// Its legs, nearest first. Where their bodies turn out not to be lists, they are readings of one
+        /// resource: for `&` the nearest is the answer, and for `^` there must be one only.
+        nearest: Vec<Leg>,
+        /// A site is missing from it. The report says which, and what each said.
+        partial: bool,
+    },
     /// No leg's answer goes to the client. Final.
     Fail(Failure),
 }
@@ -145,6 +160,8 @@ pub enum Failure {
     TimedOut,
     /// `^` needs the answer of every site, and at least one is missing.
     Missing,
+    /// `&` on a list lacks the answer of a site, and the request is strict.
+    Partial,
     /// `^`, and it exists at two sites.
     Conflict,
     /// A write may have been executed, and nothing more is known.
@@ -163,13 +180,15 @@ impl Failure {
             Failure::Conflict => 409,
             Failure::ClientGone => 499,
             Failure::Unavailable | Failure::Missing => 503,
-            Failure::TimedOut | Failure::Unknown => 504,
+            Failure::TimedOut | Failure::Partial | Failure::Unknown => 504,
         }
     }
 
     /// What two sites, or groups of sites, that both failed amount to.
     pub(crate) fn and(self, other: Failure) -> Failure {
         match (self, other) {
+            // Without strictness there would be an answer: nothing else says as much.
+            (Failure::Partial, _) | (_, Failure::Partial) => Failure::Partial,
             (Failure::TimedOut, _) | (_, Failure::TimedOut) => Failure::TimedOut,
             (Failure::NotFound, Failure::NotFound) => Failure::NotFound,
             _ => Failure::Unavailable,
@@ -184,6 +203,7 @@ impl fmt::Display for Failure {
             Failure::Unavailable => "every site failed",
             Failure::TimedOut => "every site failed, at least one by taking too long",
             Failure::Missing => "a site whose answer is needed gave none",
+            Failure::Partial => "a site is missing from the list, and the request takes no partial one",
             Failure::Conflict => "it exists at more than one site",
             Failure::Unknown => "it is not known whether the write was executed",
             Failure::ClientGone => "the client did not wait for the answer",

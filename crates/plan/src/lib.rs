@@ -7,31 +7,48 @@
 //! Run::new(plan, request, rules, knowledge)   or Refused: nothing was asked of any site
 //! run.start(&mut effects)
 //! loop { carry out the effects; run.on(what happened next, &mut effects) }
-//! until Effect::Answer or Effect::Fail, which is the last effect
+//! until Effect::Answer, Effect::Merge or Effect::Fail, which is the last effect
 //! ```
 //!
-//! **A leg** is one request to one site. It ends by [`Event::Failed`], [`Effect::Cancel`] or
-//! [`Effect::Answer`]; a probe also by [`Event::Answered`], since only its status counts.
+//! **A leg** is one request to one site. It ends by [`Event::Failed`], [`Effect::Cancel`],
+//! [`Effect::Answer`] or [`Effect::Merge`]; a probe also by [`Event::Answered`], since only its status
+//! counts.
 //!
 //! **A write never runs twice.** It is at one site at a time, and goes to another only where the one
 //! before provably did not execute. Whether a leg was sent is known to the driver alone, so a write that
 //! ran out of time is cancelled and then *waited for*: the driver follows each [`Effect::Cancel`] with an
 //! [`Event::Failed`] for that leg, which says whether any of it may have been sent.
 //!
-//! In the order in which a request meets them: `request` (what is asked, what is refused), `tree` (the
-//! plan as nodes, nearest first), `event`, `run` (events to nodes), `operators` (what each node does),
-//! `verdict` (what an answer means), `leg`, `report`.
+//! **A list of several sites** is asked for at all of them at once. The run says whose answers are merged
+//! and whether one is missing; the driver reads the bodies, and merges them as the profile says.
+//!
+//! **What cannot be reached is not asked.** It has failed before its turn costs any time, and is in the
+//! report all the same.
+//!
+//! In the order in which a request meets them: `request` (what is asked, what is refused), `build` and
+//! `tree` (the plan as nodes, nearest first), `event`, `run` (events to nodes), `operators` (what each
+//! node does), `merge` (the same for lists of several sites), `answer`, `verdict` (what a status means),
+//! `leg`, `report`. Beside them, for the driver: `pace` and `budget`, which say when a read is hedged and
+//! how often.
 
+mod answer;
+mod budget;
+mod build;
 mod event;
 mod leg;
+mod merge;
 mod operators;
+mod pace;
 mod report;
 mod request;
 mod run;
 mod tree;
 mod verdict;
 
+pub use answer::Answer;
+pub use budget::Budget;
 pub use event::{Effect, Event, Failure, Leg, Sent, Timer, Why};
+pub use pace::Pace;
 pub use report::{Asked, Said};
-pub use request::{Knowledge, Refused, Request, Rules};
+pub use request::{Knowledge, Reach, Refused, Request, Rules};
 pub use run::Run;

@@ -1,5 +1,8 @@
 //! What each operator does when it begins, when one of its operands ends, and when its time comes.
 
+use std::collections::BTreeSet;
+
+use crate::answer::{Answer, Won};
 use crate::event::{Effect, Failure, Leg, Why};
 use crate::leg::TimedOut;
 use crate::run::{Outcome, Purpose, Run};
@@ -11,21 +14,28 @@ impl Run<'_> {
     pub(crate) fn operand_ended(
         &mut self,
         node: NodeId,
+        operand: NodeId,
         outcome: Outcome,
         effects: &mut Vec<Effect>,
     ) -> Option<Outcome> {
         match self.tree[node].operator {
             Operator::InOrder(_) => self.in_order_ended(node, outcome, effects),
             Operator::Unique(_) => self.unique_ended(node, outcome, effects),
+            Operator::Merge(_) => self.merge_ended(node, operand, outcome, effects),
             // The operand that a `^` chose for a write decides alone, and so does the one of `within`.
             Operator::Place(_) | Operator::Within { .. } | Operator::Site { .. } => Some(outcome),
         }
     }
 
-    /// Ends all that is below a node, keeping one leg.
-    fn abort_below(&mut self, node: NodeId, kept: Option<Leg>, effects: &mut Vec<Effect>) {
-        self.cancel_under(&self.tree.under(node), kept, effects);
+    /// Ends all that is below a node, but keeps some legs. Returns how many were sent in vain.
+    pub(crate) fn abort_below(
+        &mut self,
+        node: NodeId,
+        kept: &BTreeSet<Leg>,
+        effects: &mut Vec<Effect>,
+    ) -> usize {
         self.tree.close_below(node);
+        self.cancel_under(&self.tree.under(node), kept, effects)
     }
 }
 
@@ -57,9 +67,10 @@ impl Run<'_> {
                 continue;
             }
             group.running += 1;
-            if group.hedged && group.begun < group.operands.len() {
-                let begun = group.begun;
-                self.time(operand.hedge_after, Purpose::Hedge { node, begun }, effects);
+            let begun = group.begun;
+            // What cannot be reached comes last, so if the next is not asked, none is.
+            if group.hedged && group.operands.get(begun).is_some_and(|next| next.asked) {
+                self.time(operand.late_after, Purpose::Hedge { node, begun }, effects);
             }
             return None;
         }
@@ -72,8 +83,8 @@ impl Run<'_> {
         effects: &mut Vec<Effect>,
     ) -> Option<Outcome> {
         match outcome {
-            Outcome::Won(leg) => {
-                self.abort_below(node, Some(leg), effects);
+            Outcome::Won(_) => {
+                self.wasted += self.abort_below(node, &outcome.legs(), effects);
                 Some(outcome)
             }
             Outcome::Failed(failure) => {
@@ -86,11 +97,16 @@ impl Run<'_> {
         }
     }
 
+    /// Whether the operand that was begun last, when so many were begun, is still the last.
+    pub(crate) fn hedge_is_due(&self, node: NodeId, begun: usize) -> bool {
+        let node = &self.tree[node];
+        let waiting = matches!(&node.operator, Operator::InOrder(group) if group.begun == begun);
+        waiting && node.state == State::Running
+    }
+
     /// The operand begun last takes long.
     pub(crate) fn hedge(&mut self, node: NodeId, begun: usize, effects: &mut Vec<Effect>) {
-        let running = self.tree[node].state == State::Running;
-        let due = self.in_order(node).is_some_and(|group| group.begun == begun);
-        if !(running && due) {
+        if !self.hedge_is_due(node, begun) {
             return;
         }
         if let Some(failure) = self.begin_next(node, effects) {
@@ -105,7 +121,7 @@ impl InOrder {
     }
 }
 
-/// `^` on a read.
+/// `^` on a read of one resource.
 impl Run<'_> {
     fn unique(&mut self, node: NodeId) -> Option<&mut Unique> {
         match &mut self.tree[node].operator {
@@ -114,6 +130,7 @@ impl Run<'_> {
         }
     }
 
+    /// Begins every operand. Returns what they amount to if all fail at once.
     pub(crate) fn begin_every(&mut self, node: NodeId, effects: &mut Vec<Effect>) -> Option<Failure> {
         let operands = self.unique(node)?.operands.clone();
         let mut running = 0;
@@ -129,12 +146,13 @@ impl Run<'_> {
 
     fn unique_ended(&mut self, node: NodeId, outcome: Outcome, effects: &mut Vec<Effect>) -> Option<Outcome> {
         match outcome {
-            Outcome::Won(leg) => {
+            Outcome::Won(won) => {
+                let Answer::Leg(leg) = won.answer else { return Some(Outcome::Won(won)) };
                 // A refusal is the answer here as elsewhere: it does not say whether the resource is
                 // there, and what other sites say does not change it.
                 if self.status(leg).is_some_and(|status| status >= 400) {
-                    self.abort_below(node, Some(leg), effects);
-                    return Some(outcome);
+                    self.abort_below(node, &BTreeSet::from([leg]), effects);
+                    return Some(Outcome::Won(won));
                 }
                 let found = self.unique(node)?.found;
                 match found {
@@ -153,26 +171,33 @@ impl Run<'_> {
             // Also when one is missing: two that have it are a conflict, whatever the missing one has.
             (1.., _, _) => None,
             (0, true, _) => {
-                self.abort_below(node, None, effects);
+                self.abort_below(node, &BTreeSet::new(), effects);
                 Some(Outcome::Failed(Failure::Missing))
             }
-            (0, false, Some(leg)) => Some(Outcome::Won(leg)),
+            (0, false, Some(leg)) => Some(Outcome::Won(Won::of(leg))),
             (0, false, None) => Some(Outcome::Failed(Failure::NotFound)),
         }
     }
 
-    /// An answer that a `^` kept was cut off before the others were there.
+    /// An answer that was kept until the others are there was cut off.
     pub(crate) fn lost(&mut self, leg: Leg) {
-        let mut above = self.legs.get(leg.0).map(|record| record.node);
-        while let Some(node) = above {
+        let Some((operand, node)) = self.awaited_by(leg) else { return };
+        if let Some(group) = self.unique(node).filter(|group| group.found == Some(leg)) {
+            group.found = None;
+            group.missing = true;
+        }
+        self.lost_to_merge(node, operand, leg);
+    }
+
+    /// The operand of the running node above a leg that was answered, and that node.
+    fn awaited_by(&self, leg: Leg) -> Option<(NodeId, NodeId)> {
+        let mut operand = self.legs.get(leg.0)?.node;
+        loop {
+            let node = self.tree[operand].parent?;
             if self.tree[node].state == State::Running {
-                if let Some(group) = self.unique(node).filter(|group| group.found == Some(leg)) {
-                    group.found = None;
-                    group.missing = true;
-                }
-                return;
+                return Some((operand, node));
             }
-            above = self.tree[node].parent;
+            operand = node;
         }
     }
 
@@ -200,12 +225,21 @@ impl Run<'_> {
     /// Asks every site below, not every operand: in `(A ; B) ^ C` it may exist at B, and must then not
     /// be created at A.
     pub(crate) fn probe_every(&mut self, node: NodeId, effects: &mut Vec<Effect>) -> Option<Failure> {
-        let sites = self.tree.open_sites(&self.tree.under(node));
-        self.place(node)?.probes = sites.len();
-        for site in &sites {
-            self.ask(node, site, true, effects);
+        let mut probes = 0;
+        for (site, reach) in self.tree.open_sites(&self.tree.under(node)) {
+            match reach.refusal() {
+                None => {
+                    self.ask(node, &site, true, effects);
+                    probes += 1;
+                }
+                Some(why) => {
+                    self.skip(&site, why);
+                    self.place(node)?.missing = true;
+                }
+            }
         }
-        sites.is_empty().then_some(Failure::Missing)
+        self.place(node)?.probes = probes;
+        (probes == 0).then_some(Failure::Missing)
     }
 
     /// A site said whether it has the resource.

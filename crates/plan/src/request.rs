@@ -5,13 +5,19 @@ use std::time::Duration;
 
 use scope::{Level, Plan, Site};
 
+use crate::event::Why;
+
 /// What a request does. It decides what the operators of a plan mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Reads one resource.
     Read,
-    /// Reads a list of resources.
-    List,
+    /// Reads a list of resources, or what may be one.
+    List {
+        /// A list that lacks the answer of a site has failed. A 404 counts as lacking it, so a driver that
+        /// does not know yet whether this is a list leaves this off, and refuses a partial one itself.
+        strict: bool,
+    },
     /// Changes something.
     Write {
         /// Whether the client chose the name of what it writes, as in a PUT; then a site can be asked
@@ -24,6 +30,10 @@ impl Request {
     pub(crate) fn is_write(self) -> bool {
         matches!(self, Request::Write { .. })
     }
+
+    pub(crate) fn is_list(self) -> bool {
+        matches!(self, Request::List { .. })
+    }
 }
 
 /// What a profile and the configuration say of answers and times.
@@ -33,8 +43,8 @@ pub struct Rules {
     pub no_effect: Vec<u16>,
     /// Statuses that count as failing for a read, besides 404, 410, 429 and the 5xx.
     pub fails: Vec<u16>,
-    /// How long a site may take to begin its answer before a read is hedged to the next. The round trip
-    /// to the site, where it is known, comes on top.
+    /// How long a site whose pace is not known may take to begin its answer before a read is hedged to
+    /// the next. The round trip to the site, where it is known, comes on top.
     pub hedge_after: Duration,
     /// How long a leg may take to begin its answer.
     pub leg_timeout: Duration,
@@ -57,20 +67,48 @@ impl Default for Rules {
 pub trait Knowledge {
     /// The round trip to a site, from here.
     fn rtt(&self, site: &Site) -> Option<Duration>;
-    /// Whether a site is believed to answer. One that is not is asked last, not never.
-    fn available(&self, site: &Site) -> bool;
+    /// Whether a site can be asked. The local one always can.
+    fn reach(&self, site: &Site) -> Reach;
+    /// After which time an answer of a site is unusually late, learned from recent ones: see
+    /// [`crate::Pace`].
+    fn patience(&self, site: &Site) -> Option<Duration> {
+        let _ = site;
+        None
+    }
+}
+
+/// Whether a site can be asked, as far as is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reach {
+    /// It is believed to answer.
+    Yes,
+    /// It may answer: where there is a choice it is asked last, not never.
+    Unknown,
+    /// It cannot be reached: nothing is sent, and it has failed at once.
+    Unreachable,
+    /// It is not to be used: as if it could not be reached.
+    Quarantined,
+}
+
+impl Reach {
+    /// Why a site is not asked.
+    pub(crate) fn refusal(self) -> Option<Why> {
+        match self {
+            Reach::Yes | Reach::Unknown => None,
+            Reach::Unreachable => Some(Why::Unreachable),
+            Reach::Quarantined => Some(Why::Quarantined),
+        }
+    }
 }
 
 /// Why a plan cannot be run for a request. No site was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// `&` on a list: merging is not there yet.
+    /// `&` on a list, where the driver cannot merge yet.
     Merge,
     /// `&` on a write: replication is not there yet.
     Replication,
-    /// `^` on a list: comparing lists is not there yet.
-    UniqueItems,
-    /// A level other than the default one.
+    /// A level that needs replication.
     Level(Level),
     /// `^` on a write whose name the client did not choose: no site can be asked whether it exists.
     NeedsName,
@@ -82,7 +120,7 @@ impl Refused {
     pub fn status(self) -> u16 {
         match self {
             Refused::NeedsName => 422,
-            Refused::Merge | Refused::Replication | Refused::UniqueItems | Refused::Level(_) => 501,
+            Refused::Merge | Refused::Replication | Refused::Level(_) => 501,
         }
     }
 }
@@ -92,7 +130,6 @@ impl fmt::Display for Refused {
         match self {
             Refused::Merge => f.write_str("lists of several sites (`&`) cannot be merged yet"),
             Refused::Replication => f.write_str("a write to several sites (`&`) is not supported yet"),
-            Refused::UniqueItems => f.write_str("`^` on a list is not supported yet"),
             Refused::Level(level) => write!(f, "the level `@{}` is not supported yet", level.name()),
             Refused::NeedsName => {
                 f.write_str("`^` on a write needs a name that the client chose, as in a PUT to its path")
@@ -109,18 +146,15 @@ pub(crate) fn check(plan: &Plan, request: Request) -> Result<(), Refused> {
     let operands = match plan {
         Plan::Site(_) => return Ok(()),
         Plan::Within(_, inner) => return check(inner, request),
-        Plan::All(level, _) if *level != Level::Eventual => return Err(Refused::Level(*level)),
-        Plan::All(_, operands) if operands.len() > 1 => match request {
-            Request::Read => operands,
-            Request::List => return Err(Refused::Merge),
-            Request::Write { .. } => return Err(Refused::Replication),
+        Plan::All(level, operands) => match level {
+            Level::Eventual if request.is_write() && operands.len() > 1 => return Err(Refused::Replication),
+            Level::Eventual => operands,
+            // A read at `@weak` promises no more than one at `@eventual` does.
+            Level::Weak if !request.is_write() => operands,
+            Level::Weak | Level::Quorum | Level::Strong => return Err(Refused::Level(*level)),
         },
-        Plan::One(operands) => match request {
-            Request::List => return Err(Refused::UniqueItems),
-            Request::Write { chosen_name: false } => return Err(Refused::NeedsName),
-            Request::Read | Request::Write { chosen_name: true } => operands,
-        },
-        Plan::All(_, operands) | Plan::Any(operands) | Plan::Otherwise(operands) => operands,
+        Plan::One(_) if request == (Request::Write { chosen_name: false }) => return Err(Refused::NeedsName),
+        Plan::One(operands) | Plan::Any(operands) | Plan::Otherwise(operands) => operands,
     };
     operands.iter().try_for_each(|operand| check(operand, request))
 }

@@ -1,13 +1,16 @@
 //! One plan for one request: events to the nodes they concern, outcomes up the tree.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;
 
 use scope::{Plan, Site};
 
+use crate::answer::{Answer, Won};
+use crate::build;
 use crate::event::{Effect, Event, Failure, Leg, Sent, Timer, Why};
 use crate::leg::{self, Record, Role, TimedOut};
-use crate::report::{self, Asked, Said};
+use crate::report::{self, Asked, Said, Skipped};
 use crate::request::{self, Knowledge, Refused, Request, Rules};
 use crate::tree::{NodeId, Operator, State, Tree};
 use crate::verdict::{self, Presence, Verdict};
@@ -18,12 +21,12 @@ use crate::verdict::{self, Presence, Verdict};
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use plan::{Effect, Event, Knowledge, Leg, Request, Rules, Run, Sent, Why};
+/// # use plan::{Effect, Event, Knowledge, Leg, Reach, Request, Rules, Run, Sent, Why};
 /// # use scope::{Plan, Site};
 /// # struct Nothing;
 /// # impl Knowledge for Nothing {
 /// #     fn rtt(&self, _: &Site) -> Option<Duration> { None }
-/// #     fn available(&self, _: &Site) -> bool { true }
+/// #     fn reach(&self, _: &Site) -> Reach { Reach::Yes }
 /// # }
 /// let [a, b] = ["A", "B"].map(|name| Site::new(name).unwrap());
 /// let plan = Plan::Otherwise(vec![Plan::Site(a), Plan::Site(b.clone())]);
@@ -44,6 +47,9 @@ pub struct Run<'r> {
     request: Request,
     rules: &'r Rules,
     timers: Vec<Purpose>,
+    /// Sites that were not asked, because that is known to be of no use.
+    skipped: Vec<Skipped>,
+    pub(crate) wasted: usize,
     /// There is one site only, and whatever it answers is the answer.
     one_site: bool,
     started: bool,
@@ -62,10 +68,10 @@ pub(crate) enum Purpose {
 }
 
 /// How a node ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Outcome {
-    /// With the answer of this leg.
-    Won(Leg),
+    /// With an answer.
+    Won(Won),
     /// Without; for a write, provably without effect. What is around it may go on.
     Failed(Failure),
     /// In a way that nothing around it can better.
@@ -81,10 +87,11 @@ impl<'r> Run<'r> {
         knowledge: &dyn Knowledge,
     ) -> Result<Run<'r>, Refused> {
         request::check(plan, request)?;
-        let tree = Tree::new(plan, request, rules, knowledge);
+        let tree = build::build(plan, request, rules, knowledge);
         let one_site = tree.has_one_site();
-        let (legs, timers) = (Vec::new(), Vec::new());
-        Ok(Run { tree, legs, request, rules, timers, one_site, started: false, ended: false })
+        let (legs, timers, skipped) = (Vec::new(), Vec::new(), Vec::new());
+        let (started, ended, wasted) = (false, false, 0);
+        Ok(Run { tree, legs, request, rules, timers, skipped, wasted, one_site, started, ended })
     }
 
     /// Starts it. A second start changes nothing.
@@ -122,10 +129,27 @@ impl<'r> Run<'r> {
         self.ended
     }
 
-    /// Each site that was asked and what came of it, in the order first asked.
+    /// Each site whose turn it was and what came of it, in that order: also those that were not sent
+    /// anything because they cannot be reached.
     #[must_use]
     pub fn report(&self) -> Vec<Asked> {
-        report::report(&self.legs)
+        report::report(&self.legs, &self.skipped)
+    }
+
+    /// How many legs were sent and then cancelled because the answer of another was there first.
+    #[must_use]
+    pub fn wasted(&self) -> usize {
+        self.wasted
+    }
+
+    /// Whether this timer, if it fired now, would hedge: send one leg more although none has failed.
+    /// A driver that has no [`crate::Budget`] left for that does not report it.
+    #[must_use]
+    pub fn hedges(&self, timer: Timer) -> bool {
+        match self.timers.get(timer.0) {
+            Some(Purpose::Hedge { node, begun }) => !self.ended && self.hedge_is_due(*node, *begun),
+            Some(Purpose::Leg(_) | Purpose::Within(_)) | None => false,
+        }
     }
 
     fn answered(&mut self, leg: Leg, status: u16, elapsed: Duration, effects: &mut Vec<Effect>) {
@@ -208,11 +232,9 @@ impl<'r> Run<'r> {
         let (mut node, mut outcome) = (node, outcome);
         loop {
             self.tree[node].state = State::Done;
-            let parent = match (outcome, self.tree[node].parent) {
-                (Outcome::Won(_) | Outcome::Failed(_), Some(parent)) => parent,
-                (outcome, _) => return self.end(outcome, effects),
-            };
-            match self.operand_ended(parent, outcome, effects) {
+            let parent = self.tree[node].parent.filter(|_| !matches!(outcome, Outcome::Stopped(_)));
+            let Some(parent) = parent else { return self.end(outcome, effects) };
+            match self.operand_ended(parent, node, outcome, effects) {
                 Some(settled) => (node, outcome) = (parent, settled),
                 None => return,
             }
@@ -222,26 +244,32 @@ impl<'r> Run<'r> {
     /// Gives the final effect, after cancelling all that is still under way.
     fn end(&mut self, outcome: Outcome, effects: &mut Vec<Effect>) {
         self.ended = true;
-        let (kept, last) = match outcome {
-            Outcome::Won(leg) => (Some(leg), Effect::Answer { leg }),
-            Outcome::Failed(failure) | Outcome::Stopped(failure) => (None, Effect::Fail(failure)),
-        };
-        self.cancel_under(&self.tree.under(Tree::ROOT), kept, effects);
-        effects.push(last);
+        self.cancel_under(&self.tree.under(Tree::ROOT), &outcome.legs(), effects);
+        effects.push(match outcome {
+            Outcome::Won(Won { answer: Answer::Leg(leg), .. }) => Effect::Answer { leg },
+            Outcome::Won(Won { answer, partial }) => {
+                let nearest = self.nearest_first(&answer);
+                Effect::Merge { answer, nearest, partial }
+            }
+            Outcome::Failed(failure) | Outcome::Stopped(failure) => Effect::Fail(failure),
+        });
     }
 
-    /// Cancels the live legs in a range of nodes, but one.
+    /// Cancels the live legs in a range of nodes, but some. Returns how many of these were sent.
     pub(crate) fn cancel_under(
         &mut self,
         range: &Range<NodeId>,
-        kept: Option<Leg>,
+        kept: &BTreeSet<Leg>,
         effects: &mut Vec<Effect>,
-    ) {
+    ) -> usize {
+        let mut sent = 0;
         for (number, record) in self.legs.iter_mut().enumerate() {
-            if range.contains(&record.node) && kept != Some(Leg(number)) {
+            if range.contains(&record.node) && !kept.contains(&Leg(number)) {
+                sent += usize::from(record.sent && record.is_live());
                 record.cancel(Leg(number), Why::Cancelled, effects);
             }
         }
+        sent
     }
 
     /// Asks a site, on behalf of a node.
@@ -256,6 +284,11 @@ impl<'r> Run<'r> {
         self.legs.push(Record::new(node, site.clone(), role));
         effects.push(if probe { Effect::Probe { leg, site } } else { Effect::Send { leg, site } });
         self.time(self.rules.leg_timeout, Purpose::Leg(leg), effects);
+    }
+
+    /// Leaves out a site that cannot be asked.
+    pub(crate) fn skip(&mut self, site: &Site, why: Why) {
+        self.skipped.push(Skipped { before: Leg(self.legs.len()), site: site.clone(), why });
     }
 
     pub(crate) fn time(&mut self, after: Duration, purpose: Purpose, effects: &mut Vec<Effect>) {
@@ -276,10 +309,13 @@ impl<'r> Run<'r> {
         self.tree[node].state = State::Running;
         match &self.tree[node].operator {
             Operator::Site { barred: true, .. } => Some(Failure::NotFound),
-            Operator::Site { site, barred: false } => {
-                let site = site.clone();
-                self.ask(node, &site, false, effects);
-                None
+            Operator::Site { site, barred: false, near } => {
+                let (site, refusal) = (site.clone(), near.reach.refusal());
+                match refusal {
+                    Some(why) => self.skip(&site, why),
+                    None => self.ask(node, &site, false, effects),
+                }
+                refusal.map(|_| Failure::Unavailable)
             }
             Operator::Within { limit, inner } => {
                 let (limit, inner) = (*limit, *inner);
@@ -292,14 +328,23 @@ impl<'r> Run<'r> {
             Operator::InOrder(_) => self.begin_next(node, effects),
             Operator::Unique(_) => self.begin_every(node, effects),
             Operator::Place(_) => self.probe_every(node, effects),
+            Operator::Merge(_) => self.begin_merge(node, effects),
         }
     }
 }
 
 impl Outcome {
+    /// The legs whose answers it is.
+    pub(crate) fn legs(&self) -> BTreeSet<Leg> {
+        match self {
+            Outcome::Won(won) => won.answer.legs().into_iter().collect(),
+            Outcome::Failed(_) | Outcome::Stopped(_) => BTreeSet::new(),
+        }
+    }
+
     fn of(verdict: Verdict, leg: Leg) -> Outcome {
         match verdict {
-            Verdict::Answer => Outcome::Won(leg),
+            Verdict::Answer => Outcome::Won(Won::of(leg)),
             Verdict::Failed(failure) => Outcome::Failed(failure),
             Verdict::Unknown => Outcome::Stopped(Failure::Unknown),
         }

@@ -7,10 +7,12 @@
 use std::ops::{Index, IndexMut, Range};
 use std::time::Duration;
 
-use scope::{Plan, Site};
+use scope::Site;
 
+use crate::build::Near;
 use crate::event::{Failure, Leg};
-use crate::request::{Knowledge, Request, Rules};
+use crate::merge::Merge;
+use crate::request::Reach;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NodeId(usize);
@@ -38,6 +40,7 @@ pub(crate) enum Operator {
         site: Site,
         /// A `^` around it found the resource elsewhere: it must not be created here.
         barred: bool,
+        near: Near,
     },
     Within {
         limit: Duration,
@@ -46,6 +49,7 @@ pub(crate) enum Operator {
     InOrder(InOrder),
     Unique(Unique),
     Place(Place),
+    Merge(Merge),
 }
 
 /// `;`, `|`, and `&` on a read: the next operand where one fails.
@@ -61,14 +65,17 @@ pub(crate) struct InOrder {
     pub(crate) hedged: bool,
 }
 
-/// An operand, and how long it may take before the next is begun too.
+/// An operand of a group that takes them in order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operand {
     pub(crate) node: NodeId,
-    pub(crate) hedge_after: Duration,
+    /// At least one of its sites is asked: it does not fail at once.
+    pub(crate) asked: bool,
+    /// How long it may take before the next is begun too.
+    pub(crate) late_after: Duration,
 }
 
-/// `^` on a read.
+/// `^` on a read of one resource.
 #[derive(Debug)]
 pub(crate) struct Unique {
     pub(crate) operands: Vec<NodeId>,
@@ -87,25 +94,7 @@ pub(crate) struct Place {
     pub(crate) missing: bool,
 }
 
-/// How soon an operand can be expected to answer; the least is asked first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Reach {
-    unavailable: bool,
-    distance: Distance,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Distance {
-    Rtt(Duration),
-    Unknown,
-}
-
-impl Reach {
-    /// Of a group that has no site.
-    const NONE: Reach = Reach { unavailable: true, distance: Distance::Unknown };
-}
-
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Tree {
     nodes: Vec<Node>,
 }
@@ -113,10 +102,19 @@ pub(crate) struct Tree {
 impl Tree {
     pub(crate) const ROOT: NodeId = NodeId(0);
 
-    pub(crate) fn new(plan: &Plan, request: Request, rules: &Rules, knowledge: &dyn Knowledge) -> Tree {
-        let mut builder = Builder { tree: Tree { nodes: Vec::new() }, request, rules, knowledge };
-        builder.add(plan, None);
-        builder.tree
+    /// Adds a node, which does nothing until its place is filled: its operands come after it.
+    pub(crate) fn reserve(&mut self, parent: Option<NodeId>) -> NodeId {
+        let operator = Operator::InOrder(InOrder::new(Vec::new(), false));
+        self.nodes.push(Node { parent, end: 0, state: State::Waiting, operator });
+        NodeId(self.nodes.len() - 1)
+    }
+
+    /// Fills the place of a node whose operands are all there.
+    pub(crate) fn fill(&mut self, node: NodeId, operator: Operator) {
+        let end = self.nodes.len();
+        let node = &mut self[node];
+        node.end = end;
+        node.operator = operator;
     }
 
     /// A node and all that is below it.
@@ -132,21 +130,21 @@ impl Tree {
         }
     }
 
-    /// The sites in a range that may be asked, each once, in order.
-    pub(crate) fn open_sites(&self, range: &Range<NodeId>) -> Vec<Site> {
+    /// The sites in a range that are not barred, each once, in order.
+    pub(crate) fn open_sites(&self, range: &Range<NodeId>) -> Vec<(Site, Reach)> {
         let mut seen = std::collections::BTreeSet::new();
         let nodes = self.nodes.get(range.start.0..range.end.0).into_iter().flatten();
         let sites = nodes.filter_map(|node| match &node.operator {
-            Operator::Site { site, barred: false } => Some(site),
+            Operator::Site { site, barred: false, near } => Some((site, near.reach)),
             _ => None,
         });
-        sites.filter(|site| seen.insert(*site)).cloned().collect()
+        sites.filter(|(site, _)| seen.insert(*site)).map(|(site, reach)| (site.clone(), reach)).collect()
     }
 
     /// Leaves only this site open in a range.
     pub(crate) fn bar_all_but(&mut self, kept: &Site, range: &Range<NodeId>) {
         for node in self.nodes.get_mut(range.start.0..range.end.0).into_iter().flatten() {
-            if let Operator::Site { site, barred } = &mut node.operator {
+            if let Operator::Site { site, barred, .. } = &mut node.operator {
                 *barred |= site != kept;
             }
         }
@@ -171,88 +169,8 @@ impl IndexMut<NodeId> for Tree {
     }
 }
 
-struct Builder<'b> {
-    tree: Tree,
-    request: Request,
-    rules: &'b Rules,
-    knowledge: &'b dyn Knowledge,
-}
-
-impl Builder<'_> {
-    fn add(&mut self, plan: &Plan, parent: Option<NodeId>) -> (NodeId, Reach) {
-        let id = NodeId(self.tree.nodes.len());
-        // Its place is taken before its operands', and filled once these are known.
-        let operator = Operator::InOrder(InOrder::new(Vec::new(), false));
-        self.tree.nodes.push(Node { parent, end: 0, state: State::Waiting, operator });
-        let (operator, reach) = self.operator(plan, id);
-        let end = self.tree.nodes.len();
-        let node = &mut self.tree[id];
-        node.end = end;
-        node.operator = operator;
-        (id, reach)
-    }
-
-    fn operator(&mut self, plan: &Plan, id: NodeId) -> (Operator, Reach) {
-        let write = self.request.is_write();
-        match plan {
-            Plan::Site(site) => {
-                let distance = self.knowledge.rtt(site).map_or(Distance::Unknown, Distance::Rtt);
-                let reach = Reach { unavailable: !self.knowledge.available(site), distance };
-                (Operator::Site { site: site.clone(), barred: false }, reach)
-            }
-            Plan::Within(limit, inner) => {
-                let (inner, reach) = self.add(inner, Some(id));
-                (Operator::Within { limit: *limit, inner }, reach)
-            }
-            Plan::Otherwise(plans) => {
-                let operands = self.operands(plans, id);
-                // The first is what it waits for.
-                let reach = operands.first().map_or(Reach::NONE, |(_, reach)| *reach);
-                (self.in_order(operands, false), reach)
-            }
-            Plan::Any(plans) => self.nearest_first(plans, id, !write),
-            Plan::All(_, plans) => self.nearest_first(plans, id, false),
-            Plan::One(plans) => {
-                let mut operands = self.operands(plans, id);
-                // It waits for all of them, so for the farthest.
-                let reach = operands.iter().map(|(_, reach)| *reach).max().unwrap_or(Reach::NONE);
-                operands.sort_by_key(|(_, reach)| *reach);
-                let operands = operands.into_iter().map(|(node, _)| node).collect();
-                let operator = if write {
-                    Operator::Place(Place { operands, probes: 0, exists: None, missing: false })
-                } else {
-                    Operator::Unique(Unique { operands, running: 0, found: None, missing: false })
-                };
-                (operator, reach)
-            }
-        }
-    }
-
-    fn operands(&mut self, plans: &[Plan], parent: NodeId) -> Vec<(NodeId, Reach)> {
-        plans.iter().map(|plan| self.add(plan, Some(parent))).collect()
-    }
-
-    fn nearest_first(&mut self, plans: &[Plan], id: NodeId, hedged: bool) -> (Operator, Reach) {
-        let mut operands = self.operands(plans, id);
-        operands.sort_by_key(|(_, reach)| *reach);
-        let reach = operands.first().map_or(Reach::NONE, |(_, reach)| *reach);
-        (self.in_order(operands, hedged), reach)
-    }
-
-    fn in_order(&self, operands: Vec<(NodeId, Reach)>, hedged: bool) -> Operator {
-        let operand = |(node, reach): (NodeId, Reach)| {
-            let rtt = match reach.distance {
-                Distance::Rtt(rtt) => rtt,
-                Distance::Unknown => Duration::ZERO,
-            };
-            Operand { node, hedge_after: self.rules.hedge_after.saturating_add(rtt) }
-        };
-        Operator::InOrder(InOrder::new(operands.into_iter().map(operand).collect(), hedged))
-    }
-}
-
 impl InOrder {
-    fn new(operands: Vec<Operand>, hedged: bool) -> InOrder {
+    pub(crate) fn new(operands: Vec<Operand>, hedged: bool) -> InOrder {
         InOrder { operands, begun: 0, running: 0, failure: None, hedged }
     }
 }

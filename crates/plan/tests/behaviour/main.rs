@@ -5,8 +5,11 @@
     reason = "the helpers of a test fail the test, as the test itself does"
 )]
 
+mod hedges;
 mod knowledge;
+mod lists;
 mod nested;
+mod reach;
 mod reads;
 mod refused;
 mod report;

@@ -128,7 +128,7 @@ fn any_asks_unavailable_sites_last_and_not_never() {
 
 #[test]
 fn a_list_is_read_like_a_resource_where_one_site_answers_it() {
-    let mut stage = Stage::new("A | B", Request::List, "");
+    let mut stage = Stage::list("A | B");
     assert_eq!(stage.after(110), "send A, send B");
     assert_eq!(stage.answers("B", 200), "cancel A, answer B");
 }

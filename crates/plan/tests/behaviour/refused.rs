@@ -3,21 +3,20 @@
 use plan::{Refused, Request, Run};
 use scope::Level;
 
-use crate::stage::{NAMED, Sky, UNNAMED, parse, rules};
+use crate::stage::{LIST, NAMED, STRICT, Sky, UNNAMED, parse, rules};
 
 fn refusal(location: &str, request: Request) -> Option<Refused> {
-    Run::new(&parse(location), request, &rules(), &Sky { down: "" }).err()
+    Run::new(&parse(location), request, &rules(), &Sky::default()).err()
 }
 
 #[test]
 fn what_comes_later_is_a_501_wherever_it_stands() {
     let cases = [
-        ("A & B", Request::List, Refused::Merge),
-        ("C ; within(1s, A & B)", Request::List, Refused::Merge),
         ("A & B", NAMED, Refused::Replication),
         ("C | (A & B)", UNNAMED, Refused::Replication),
-        ("A ^ B", Request::List, Refused::UniqueItems),
         ("(A & B) @quorum", Request::Read, Refused::Level(Level::Quorum)),
+        ("C ; within(1s, (A & B) @strong)", LIST, Refused::Level(Level::Strong)),
+        ("A @weak", NAMED, Refused::Level(Level::Weak)),
         ("A @strong", UNNAMED, Refused::Level(Level::Strong)),
     ];
     for (location, request, refused) in cases {
@@ -36,10 +35,16 @@ fn exactly_one_needs_a_name_for_a_write() {
 
 #[test]
 fn everything_else_runs() {
-    for request in [Request::Read, Request::List, NAMED, UNNAMED] {
+    for request in [Request::Read, LIST, STRICT, NAMED, UNNAMED] {
         for location in ["A", "A ; B", "A | B", "within(1s, A) ; B | C"] {
             assert_eq!(refusal(location, request), None, "{location}");
         }
     }
-    assert_eq!(refusal("A & B", Request::Read), None);
+    for request in [Request::Read, LIST, STRICT] {
+        for location in
+            ["A & B", "A ^ B", "(A & B) @weak", "((A & B) @weak) ^ C", "C ; within(1s, A & (B | D))"]
+        {
+            assert_eq!(refusal(location, request), None, "{location}");
+        }
+    }
 }

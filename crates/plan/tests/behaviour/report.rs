@@ -4,7 +4,7 @@ use plan::{Said, Sent, Why};
 
 use crate::stage::Stage;
 
-fn report(stage: &Stage) -> String {
+pub(crate) fn report(stage: &Stage) -> String {
     let entry = |asked: &plan::Asked| {
         let said = match asked.said {
             Said::Status(status) => status.to_string(),

@@ -2,15 +2,23 @@
 
 use std::time::Duration;
 
-use plan::{Effect, Event, Knowledge, Leg, Request, Rules, Run, Sent, Timer, Why};
+use plan::{Answer, Effect, Event, Knowledge, Leg, Reach, Request, Rules, Run, Sent, Timer, Why};
 use scope::{Atlas, Dialect, Plan, Site};
 
 pub(crate) const NAMED: Request = Request::Write { chosen_name: true };
+pub(crate) const LIST: Request = Request::List { strict: false };
+pub(crate) const STRICT: Request = Request::List { strict: true };
 pub(crate) const UNNAMED: Request = Request::Write { chosen_name: false };
 
-/// A is 10 ms away, B 20 ms, C 30 ms, D 40 ms; E is at an unknown distance.
+/// A is 10 ms away, B 20 ms, C 30 ms, D 40 ms; E and F are at an unknown distance.
+#[derive(Default)]
 pub(crate) struct Sky {
+    /// Those that may answer or not.
     pub(crate) down: &'static str,
+    /// Those that are not to be asked: E is quarantined, others cannot be reached.
+    pub(crate) cut: &'static str,
+    /// What some usually take, in milliseconds.
+    pub(crate) usual: &'static [(&'static str, u64)],
 }
 
 impl Knowledge for Sky {
@@ -19,13 +27,23 @@ impl Knowledge for Sky {
         Some(Duration::from_millis(10 * (place as u64 + 1)))
     }
 
-    fn available(&self, site: &Site) -> bool {
-        !self.down.contains(site.name())
+    fn patience(&self, site: &Site) -> Option<Duration> {
+        let (_, millis) = self.usual.iter().find(|(name, _)| *name == site.name())?;
+        Some(Duration::from_millis(*millis))
+    }
+
+    fn reach(&self, site: &Site) -> Reach {
+        match (self.down.contains(site.name()), self.cut.contains(site.name())) {
+            (_, true) if site.name() == "E" => Reach::Quarantined,
+            (_, true) => Reach::Unreachable,
+            (true, _) => Reach::Unknown,
+            (false, false) => Reach::Yes,
+        }
     }
 }
 
 pub(crate) fn parse(location: &str) -> Plan {
-    let atlas = Atlas::new("ABCDE".chars().map(|name| Site::new(&name.to_string()).unwrap())).unwrap();
+    let atlas = Atlas::new("ABCDEF".chars().map(|name| Site::new(&name.to_string()).unwrap())).unwrap();
     let dialect = Dialect::default();
     let scope = dialect.scope(&format!("image: {location}")).unwrap();
     dialect.plan(&scope, "image", &atlas).unwrap().unwrap()
@@ -45,20 +63,43 @@ pub(crate) struct Stage {
     effects: Vec<Effect>,
     sites: Vec<Site>,
     timers: Vec<(Duration, Timer)>,
+    /// The sites of a merged answer, nearest first.
+    pub(crate) nearest: String,
     now: Duration,
 }
 
 impl Stage {
     pub(crate) fn new(location: &str, request: Request, down: &'static str) -> Stage {
+        Stage::under(location, request, &Sky { down, ..Sky::default() })
+    }
+
+    pub(crate) fn cut(location: &str, request: Request, cut: &'static str) -> Stage {
+        Stage::under(location, request, &Sky { cut, ..Sky::default() })
+    }
+
+    pub(crate) fn usually(location: &str, request: Request, usual: &'static [(&'static str, u64)]) -> Stage {
+        Stage::under(location, request, &Sky { usual, ..Sky::default() })
+    }
+
+    fn under(location: &str, request: Request, sky: &Sky) -> Stage {
         let rules = Box::leak(Box::new(rules()));
-        let run = Run::new(&parse(location), request, rules, &Sky { down }).unwrap();
-        let mut stage = Stage { run, effects: vec![], sites: vec![], timers: vec![], now: Duration::ZERO };
+        let run = Run::new(&parse(location), request, rules, sky).unwrap();
+        let (effects, sites, timers) = (vec![], vec![], vec![]);
+        let mut stage = Stage { run, effects, sites, timers, nearest: String::new(), now: Duration::ZERO };
         stage.run.start(&mut stage.effects);
         stage
     }
 
     pub(crate) fn read(location: &str) -> Stage {
         Stage::new(location, Request::Read, "")
+    }
+
+    pub(crate) fn list(location: &str) -> Stage {
+        Stage::new(location, LIST, "")
+    }
+
+    pub(crate) fn strict(location: &str) -> Stage {
+        Stage::new(location, STRICT, "")
     }
 
     pub(crate) fn write(location: &str) -> Stage {
@@ -85,10 +126,24 @@ impl Stage {
                 Effect::Cancel { leg } => words.push(format!("cancel {}", self.sites[leg.0])),
                 Effect::Timer { timer, after } => self.timers.push((self.now + after, timer)),
                 Effect::Answer { leg } => words.push(format!("answer {}", self.sites[leg.0])),
+                Effect::Merge { answer, nearest, partial } => {
+                    let partial = if partial { "partial " } else { "" };
+                    words.push(format!("merge {partial}{}", self.words(&answer)));
+                    self.nearest = nearest.iter().map(|leg| self.sites[leg.0].name()).collect();
+                }
                 Effect::Fail(failure) => words.push(format!("fail {} {failure:?}", failure.status())),
             }
         }
         words.join(", ")
+    }
+
+    fn words(&self, answer: &Answer) -> String {
+        let parts = |parts: &[Answer]| parts.iter().map(|part| self.words(part)).collect::<Vec<_>>();
+        match answer {
+            Answer::Leg(leg) => self.sites[leg.0].to_string(),
+            Answer::Union(answers) => format!("({})", parts(answers).join(" & ")),
+            Answer::Unique(answers) => format!("({})", parts(answers).join(" ^ ")),
+        }
     }
 
     /// The latest leg to a site.
@@ -107,6 +162,12 @@ impl Stage {
         self.on(Event::Answered { leg: self.leg(site), status, elapsed })
     }
 
+    /// The same, for the first leg to a site.
+    pub(crate) fn first_answers(&mut self, site: &str, status: u16) -> String {
+        let leg = Leg(self.sites.iter().position(|asked| asked.name() == site).unwrap());
+        self.on(Event::Answered { leg, status, elapsed: self.now })
+    }
+
     pub(crate) fn fails(&mut self, site: &str, sent: Sent, why: Why) -> String {
         let elapsed = self.now;
         self.on(Event::Failed { leg: self.leg(site), sent, why, elapsed })
@@ -118,6 +179,12 @@ impl Stage {
 
     pub(crate) fn sent(&mut self, site: &str) {
         assert_eq!(self.on(Event::Sent { leg: self.leg(site) }), "");
+    }
+
+    /// The timer that fires after this time from now, without firing it.
+    pub(crate) fn timer_after(&self, ms: u64) -> Timer {
+        let due = self.now + Duration::from_millis(ms);
+        self.timers.iter().rfind(|(at, _)| *at == due).unwrap().1
     }
 
     /// Lets time pass, and the timers with it.

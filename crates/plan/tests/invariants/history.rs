@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plan::{Asked, Effect, Event, Leg, Request, Rules, Run, Sent, Timer, Why};
-use scope::Plan;
+use scope::{Plan, Site};
 
 use crate::random::{Sky, Step};
 
@@ -25,6 +25,7 @@ pub(crate) struct Drain {
 pub(crate) struct History {
     pub(crate) plan: Plan,
     pub(crate) request: Request,
+    pub(crate) sky: Sky,
     pub(crate) rules: Rules,
     pub(crate) log: Vec<Entry>,
     pub(crate) report: Vec<Asked>,
@@ -48,7 +49,25 @@ impl History {
         }
         driver.drain(drain);
         let (log, report) = (driver.log, driver.run.report());
-        Some(History { plan: plan.clone(), request, rules, log, report })
+        Some(History { plan: plan.clone(), request, sky: sky.clone(), rules, log, report })
+    }
+
+    pub(crate) fn site(&self, leg: Leg) -> &Site {
+        let asked = |effect| match effect {
+            &Effect::Send { leg: sent, ref site } if sent == leg => Some(site),
+            _ => None,
+        };
+        self.effects().find_map(asked).unwrap()
+    }
+
+    /// What a leg was first answered with, once it was sent.
+    pub(crate) fn status(&self, leg: Leg) -> Option<u16> {
+        let sent =
+            |entry: &Entry| matches!(entry, Entry::Out(Effect::Send { leg: sent, .. }) if *sent == leg);
+        self.log.iter().skip_while(|entry| !sent(entry)).find_map(|entry| match entry {
+            Entry::In(Event::Answered { leg: answered, status, .. }) if *answered == leg => Some(*status),
+            _ => None,
+        })
     }
 
     pub(crate) fn effects(&self) -> impl Iterator<Item = &Effect> {
@@ -96,7 +115,7 @@ impl Driver<'_> {
                     assert_eq!(timer.0, self.timers, "timers are numbered in order");
                     self.timers += 1;
                 }
-                Effect::Cancel { .. } | Effect::Answer { .. } | Effect::Fail(_) => {}
+                Effect::Cancel { .. } | Effect::Answer { .. } | Effect::Merge { .. } | Effect::Fail(_) => {}
             }
             self.log.push(Entry::Out(effect));
         }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use plan::{Effect, Event, Leg, Sent};
-use scope::Site;
+use plan::{Answer, Effect, Event, Knowledge, Leg, Reach, Sent};
+use scope::{Plan, Site};
 
 use crate::history::{Entry, History};
 
 fn is_final(effect: &Effect) -> bool {
-    matches!(effect, Effect::Answer { .. } | Effect::Fail(_))
+    matches!(effect, Effect::Answer { .. } | Effect::Merge { .. } | Effect::Fail(_))
 }
 
 /// It always ends once the time of every timer has passed and every cancelled leg is reported.
@@ -115,11 +115,10 @@ pub(crate) fn invariant_every_leg_ends(history: &History) {
     for entry in &history.log {
         holding.take(entry);
         let kept = match entry {
-            Entry::Out(Effect::Answer { leg }) => BTreeSet::from([*leg]),
-            Entry::Out(Effect::Fail(_)) => BTreeSet::new(),
+            Entry::Out(effect) if is_final(effect) => answered_with(effect),
             _ => continue,
         };
-        assert_eq!(holding.legs, kept, "{history:#?}");
+        assert_eq!(holding.legs, kept.into_iter().collect(), "{history:#?}");
     }
 }
 
@@ -133,13 +132,72 @@ pub(crate) fn invariant_a_leg_is_cancelled_at_most_once_and_while_it_lives(histo
     }
 }
 
-/// The leg whose answer is given was answered, and is neither lost nor cancelled nor a probe.
+/// The legs whose answers make up the answer.
+fn answered_with(effect: &Effect) -> Vec<Leg> {
+    match effect {
+        Effect::Answer { leg } => vec![*leg],
+        Effect::Merge { answer, .. } => answer.legs(),
+        _ => vec![],
+    }
+}
+
+/// What is merged are successes of different sites, and the order of nearness is one of the same legs.
+pub(crate) fn invariant_only_what_succeeded_is_merged_and_each_site_once(history: &History) {
+    for effect in history.effects() {
+        let Effect::Merge { answer, nearest, .. } = effect else { continue };
+        let (legs, mut nearest) = (answer.legs(), nearest.clone());
+        assert!(legs.iter().all(|leg| (200..300).contains(&history.status(*leg).unwrap())), "{history:#?}");
+        let mut in_order = legs;
+        in_order.sort();
+        nearest.sort();
+        assert_eq!(in_order, nearest, "{history:#?}");
+        invariant_no_union_repeats_a_site(answer, history);
+    }
+}
+
+fn invariant_no_union_repeats_a_site(answer: &Answer, history: &History) {
+    let (Answer::Union(parts) | Answer::Unique(parts)) = answer else { return };
+    assert!(!parts.is_empty(), "{history:#?}");
+    let legs = parts.iter().filter_map(|part| match part {
+        Answer::Leg(leg) => Some(history.site(*leg)),
+        _ => None,
+    });
+    let sites: Vec<&Site> = legs.collect();
+    assert_eq!(sites.iter().collect::<BTreeSet<_>>().len(), sites.len(), "{history:#?}");
+    for part in parts {
+        let flat = !matches!((answer, part), (Answer::Union(_), Answer::Union(_)));
+        assert!(flat, "a union in a union: {history:#?}");
+        invariant_no_union_repeats_a_site(part, history);
+    }
+}
+
+/// A list that lacks a site says so, and one that does not lacks none that failed or refused: apart from
+/// what `;` and `|` went past.
+pub(crate) fn invariant_a_plain_list_of_all_is_partial_exactly_where_a_site_is_missing(history: &History) {
+    let Plan::All(_, operands) = &history.plan else { return };
+    let sites = history.plan.sites();
+    if sites.len() != operands.len() || !operands.iter().all(|operand| matches!(operand, Plan::Site(_))) {
+        return;
+    }
+    for effect in history.effects() {
+        let Effect::Merge { answer, partial, .. } = effect else { continue };
+        assert_eq!(*partial, answer.legs().len() < sites.len(), "{history:#?}");
+        assert!(!partial || history.request != (plan::Request::List { strict: true }), "{history:#?}");
+        let merged: Vec<&Site> = answer.legs().iter().map(|leg| history.site(*leg)).collect();
+        let in_order: Vec<&Site> = sites.iter().filter(|site| merged.contains(site)).collect();
+        assert_eq!(merged, in_order, "in the order of the plan: {history:#?}");
+    }
+}
+
+/// The legs whose answers are given were answered, and are neither lost nor cancelled nor probes.
 pub(crate) fn invariant_the_answer_is_there_to_be_given(history: &History) {
     let mut holding = Holding::default();
     for entry in &history.log {
-        if let Entry::Out(Effect::Answer { leg }) = entry {
-            let held = holding.legs.contains(leg) && holding.answered.contains(leg);
-            assert!(held, "{leg:?}: {history:#?}");
+        if let Entry::Out(effect) = entry {
+            for leg in answered_with(effect) {
+                let held = holding.legs.contains(&leg) && holding.answered.contains(&leg);
+                assert!(held, "{leg:?}: {history:#?}");
+            }
         }
         holding.take(entry);
     }
@@ -160,8 +218,22 @@ pub(crate) fn invariant_only_sites_of_the_plan_are_asked(history: &History) {
     }
 }
 
+fn can_be_asked(site: &Site, history: &History) -> bool {
+    matches!(history.sky.reach(site), Reach::Yes | Reach::Unknown)
+}
+
+pub(crate) fn invariant_what_cannot_be_reached_is_never_asked(history: &History) {
+    for site in asked(history) {
+        assert!(can_be_asked(site, history), "{site}: {history:#?}");
+    }
+}
+
 pub(crate) fn invariant_the_report_has_each_asked_site_once(history: &History) {
     let reported: Vec<&Site> = history.report.iter().map(|asked| &asked.site).collect();
-    assert_eq!(reported.len(), asked(history).len(), "{history:#?}");
-    assert_eq!(reported.into_iter().collect::<BTreeSet<_>>(), asked(history), "{history:#?}");
+    let once: BTreeSet<&Site> = reported.iter().copied().collect();
+    assert_eq!(reported.len(), once.len(), "{history:#?}");
+    let (sent, skipped): (BTreeSet<&Site>, BTreeSet<&Site>) =
+        once.into_iter().partition(|site| can_be_asked(site, history));
+    assert_eq!(sent, asked(history), "{history:#?}");
+    assert!(skipped.iter().all(|site| history.plan.sites().contains(site)), "{history:#?}");
 }

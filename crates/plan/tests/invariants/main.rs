@@ -25,8 +25,11 @@ fn check(plan: &scope::Plan, request: Request, sky: &random::Sky, steps: &[Step]
     invariant::invariant_nothing_is_written_while_a_probe_is_out(&history);
     invariant::invariant_the_answer_is_there_to_be_given(&history);
     invariant::invariant_every_leg_ends(&history);
+    invariant::invariant_only_what_succeeded_is_merged_and_each_site_once(&history);
+    invariant::invariant_a_plain_list_of_all_is_partial_exactly_where_a_site_is_missing(&history);
     invariant::invariant_a_leg_is_cancelled_at_most_once_and_while_it_lives(&history);
     invariant::invariant_only_sites_of_the_plan_are_asked(&history);
+    invariant::invariant_what_cannot_be_reached_is_never_asked(&history);
     invariant::invariant_the_report_has_each_asked_site_once(&history);
 }
 
@@ -54,6 +57,14 @@ proptest! {
         drain in drains(),
     ) {
         check(&plan, request, &sky, &steps, drain);
+    }
+
+    #[test]
+    fn the_invariants_hold_for_merged_lists(
+        plan in random::merged_plans(), strict in any::<bool>(), sky in skies(), steps in schedules(),
+        drain in drains(),
+    ) {
+        check(&plan, Request::List { strict }, &sky, &steps, drain);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plan::{Knowledge, Request, Sent, Why};
+use plan::{Knowledge, Reach, Request, Sent, Why};
 use proptest::prelude::*;
 use proptest::sample::select;
 use scope::{Level, Plan, Site};
@@ -24,26 +24,28 @@ pub(crate) enum Step {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Sky(Vec<(Option<u64>, bool)>);
+pub(crate) struct Sky(Vec<(Option<u64>, Reach)>);
 
 impl Knowledge for Sky {
     fn rtt(&self, site: &Site) -> Option<Duration> {
         self.of(site).0.map(Duration::from_millis)
     }
 
-    fn available(&self, site: &Site) -> bool {
+    fn reach(&self, site: &Site) -> Reach {
         self.of(site).1
     }
 }
 
 impl Sky {
-    fn of(&self, site: &Site) -> (Option<u64>, bool) {
+    fn of(&self, site: &Site) -> (Option<u64>, Reach) {
         self.0[SITES.iter().position(|name| *name == site.name()).unwrap()]
     }
 }
 
 pub(crate) fn skies() -> impl Strategy<Value = Sky> {
-    let site = (proptest::option::of(0..300_u64), prop::bool::weighted(0.8));
+    use Reach::{Quarantined, Unknown, Unreachable, Yes};
+    let reach = prop_oneof![7 => Just(Yes), 2 => Just(Unknown), 1 => select(&[Unreachable, Quarantined][..])];
+    let site = (proptest::option::of(0..300_u64), reach);
     prop::collection::vec(site, SITES.len()).prop_map(Sky)
 }
 
@@ -59,7 +61,7 @@ pub(crate) fn plans() -> impl Strategy<Value = Plan> {
             3 => group.clone().prop_map(Plan::Otherwise),
             3 => group.clone().prop_map(Plan::Any),
             3 => group.clone().prop_map(Plan::One),
-            1 => group.prop_map(|plans| Plan::All(Level::Eventual, plans)),
+            3 => group.prop_map(|plans| Plan::All(Level::Eventual, plans)),
             2 => within(inner),
         ]
     })
@@ -86,6 +88,19 @@ pub(crate) fn unique_plans() -> impl Strategy<Value = Plan> {
     prop_oneof![2 => one, 1 => otherwise, 1 => any]
 }
 
+/// Small plans around a `&`, for lists.
+pub(crate) fn merged_plans() -> impl Strategy<Value = Plan> {
+    let all = |plans| Plan::All(Level::Eventual, plans);
+    let sites = prop::collection::vec(site(), 2..4);
+    let any =
+        prop_oneof![3 => site(), 1 => sites.clone().prop_map(Plan::Any), 1 => sites.prop_map(Plan::One)];
+    let group = prop::collection::vec(any, 2..4).prop_map(all);
+    let otherwise = (group.clone(), site()).prop_map(|(group, site)| Plan::Otherwise(vec![group, site]));
+    let one = (group.clone(), site()).prop_map(|(group, site)| Plan::One(vec![group, site]));
+    let nested = (otherwise.clone(), site()).prop_map(move |(group, site)| all(vec![group, site]));
+    prop_oneof![4 => group, 1 => otherwise, 1 => one, 1 => nested]
+}
+
 fn within(inner: impl Strategy<Value = Plan>) -> impl Strategy<Value = Plan> {
     (0..2_000_u64, inner).prop_map(|(ms, plan)| Plan::Within(Duration::from_millis(ms), Box::new(plan)))
 }
@@ -93,7 +108,7 @@ fn within(inner: impl Strategy<Value = Plan>) -> impl Strategy<Value = Plan> {
 pub(crate) fn requests() -> impl Strategy<Value = Request> {
     prop_oneof![
         4 => Just(Request::Read),
-        1 => Just(Request::List),
+        4 => any::<bool>().prop_map(|strict| Request::List { strict }),
         3 => any::<bool>().prop_map(|chosen_name| Request::Write { chosen_name }),
     ]
 }

@@ -1,0 +1,118 @@
+//! The table's column for writes, as a definition. There is one course only: nothing races.
+
+use std::collections::BTreeSet;
+
+use plan::Failure;
+use scope::{Plan, Site};
+
+use crate::driver::{Course, Final, Items};
+use crate::last_if_hopeless;
+use crate::read::amount;
+use crate::world::{Nature, World};
+
+#[derive(Clone, Debug, PartialEq)]
+enum End {
+    At(Site),
+    /// Provably without effect.
+    Fails(Failure),
+    /// Whatever is around it.
+    Stops(Failure),
+}
+
+struct Writing<'w> {
+    world: &'w World,
+    /// There is no other site: what it answers is the answer.
+    alone: bool,
+    executed: Vec<Site>,
+    /// The first wait that nothing but time ended, in the innermost `within`: how many had executed it
+    /// then, and what is known when that time is up.
+    waited: Option<(usize, End)>,
+}
+
+pub(crate) fn permitted(plan: &Plan, world: &World) -> Course {
+    let alone = plan.sites().len() == 1;
+    let mut writing = Writing { world, alone, executed: Vec::new(), waited: None };
+    let end = match writing.end(plan, &plan.sites().into_iter().collect()) {
+        End::At(site) => Final::Answer { answer: Items::Of(site), partial: false },
+        End::Fails(failure) | End::Stops(failure) => Final::fail(failure),
+    };
+    Course { end, executed: writing.executed }
+}
+
+impl Writing<'_> {
+    /// Of a plan of which only some sites are open.
+    fn end(&mut self, plan: &Plan, open: &BTreeSet<Site>) -> End {
+        match plan {
+            Plan::Site(site) if !open.contains(site) => End::Fails(Failure::NotFound),
+            Plan::Site(site) => self.at(site),
+            Plan::Within(_, inner) => {
+                let around = self.waited.take();
+                let end = self.end(inner, open);
+                match std::mem::replace(&mut self.waited, around) {
+                    None => end,
+                    Some((executed, end)) => {
+                        self.executed.truncate(executed);
+                        end
+                    }
+                }
+            }
+            Plan::Otherwise(plans) => self.in_order(&plans.iter().collect::<Vec<_>>(), open),
+            Plan::Any(plans) => self.in_order(&last_if_hopeless(plans, self.world), open),
+            Plan::One(plans) => self.exactly_one(plans, open),
+            Plan::All(..) => unreachable!("replication is refused"),
+        }
+    }
+
+    fn at(&mut self, site: &Site) -> End {
+        let nature = self.world[site];
+        if nature.executes() {
+            self.executed.push(site.clone());
+        }
+        match nature {
+            Nature::Has | Nature::HasNot | Nature::Forbids => End::At(site.clone()),
+            Nature::Broken | Nature::Busy if self.alone => End::At(site.clone()),
+            Nature::Down | Nature::Cut | Nature::Busy => End::Fails(Failure::Unavailable),
+            Nature::Broken | Nature::Lost => End::Stops(Failure::Unknown),
+            Nature::Silent => {
+                self.waits(End::Stops(Failure::Unknown));
+                End::Stops(Failure::Unknown)
+            }
+        }
+    }
+
+    fn waits(&mut self, end: End) {
+        self.waited.get_or_insert((self.executed.len(), end));
+    }
+
+    fn in_order(&mut self, plans: &[&Plan], open: &BTreeSet<Site>) -> End {
+        let mut failures = Vec::new();
+        for plan in plans {
+            match self.end(plan, open) {
+                End::Fails(failure) => failures.push(failure),
+                end => return end,
+            }
+        }
+        End::Fails(amount(&failures))
+    }
+
+    fn exactly_one(&mut self, plans: &[Plan], open: &BTreeSet<Site>) -> End {
+        let sites: BTreeSet<Site> =
+            plans.iter().flat_map(Plan::sites).filter(|site| open.contains(site)).collect();
+        let are = |nature: Nature| -> BTreeSet<Site> {
+            sites.iter().filter(|site| self.world[*site] == nature).cloned().collect()
+        };
+        let (has, has_not, silent) = (are(Nature::Has), are(Nature::HasNot), are(Nature::Silent));
+        if has.len() > 1 {
+            return End::Stops(Failure::Conflict);
+        }
+        if !silent.is_empty() {
+            self.waits(End::Fails(Failure::TimedOut));
+        }
+        if sites.is_empty() || has.len() + has_not.len() < sites.len() {
+            return End::Fails(Failure::Missing);
+        }
+        let open = if has.is_empty() { sites } else { has };
+        let chosen = plans.iter().find(|plan| plan.sites().iter().any(|site| open.contains(site)));
+        self.end(chosen.unwrap(), &open)
+    }
+}
