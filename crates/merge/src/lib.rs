@@ -10,7 +10,7 @@
 //! loop {
 //!     match merger.pull()? {
 //!         Chunk   => send it to the client
-//!         Pending => wait for any source of merger.wants(), then push, end or fail it
+//!         Pending => wait for any answer to begin, or for any source of merger.wants(); push, end or fail it
 //!         Done, NotAList => break
 //!     }
 //! }

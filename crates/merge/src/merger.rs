@@ -1,6 +1,7 @@
 //! The merge itself: bytes of sources in, bytes of one answer out.
 
 mod closing;
+mod opening;
 mod unique;
 
 use std::cmp::Reverse;
@@ -16,7 +17,7 @@ use crate::limits::Limits;
 use crate::marker::Position;
 use crate::order::Rank;
 use crate::page::{Page, of_header};
-use crate::probe::{Look, Probe};
+use crate::probe::Probe;
 use crate::scan::Shape;
 use crate::slot::{Ready, Slot, Status};
 use crate::tree::Merged;
@@ -192,7 +193,9 @@ impl Merger {
     /// A source has no answer, or no more of it.
     pub fn fail(&mut self, source: usize) {
         let index = self.slots.iter().position(|slot| slot.source == source);
-        let index = index.filter(|_| self.phase != Phase::Done);
+        // What has been read to its end cannot be lost.
+        let is_read = |index: &usize| self.slots.get(*index).is_some_and(|slot| slot.lane.dry);
+        let index = index.filter(|index| !is_read(index) && self.phase != Phase::Done);
         if let Some(Err(broken)) = index.map(|index| self.lose(index, Fault::Lost)) {
             self.phase = Phase::Broken(broken);
         }
@@ -293,70 +296,6 @@ impl Merger {
         if late && self.late == Late::Abort {
             return Err(Broken::Late { source: slot.source, fault });
         }
-        Ok(())
-    }
-
-    fn opening(&mut self) -> Progress {
-        if self.slots.iter().any(|slot| slot.status == Status::Waiting) {
-            return Progress::Blocked;
-        }
-        self.phase = Phase::Probing;
-        Progress::Going
-    }
-
-    /// The first source that has an answer: what it is, the whole is.
-    fn probed(&self) -> Option<usize> {
-        self.slots.iter().position(Slot::is_open)
-    }
-
-    fn probing(&mut self) -> Result<Progress, Broken> {
-        let Some(index) = self.probed() else { return Err(Broken::Nothing) };
-        let Some(slot) = self.slots.get_mut(index) else { return Err(Broken::Nothing) };
-        if !slot.json {
-            self.phase = Phase::NotAList;
-            return Ok(Progress::Going);
-        }
-        let look = match slot.lane.bytes(Some(&mut self.raw)) {
-            Ok((plain, false)) if plain.is_empty() => return Ok(Progress::Blocked),
-            Ok((plain, over)) => {
-                self.plain.extend_from_slice(&plain);
-                self.probe.push(&plain, over, &self.list, &self.limits)
-            }
-            Err(fault) => Look::Fault(fault),
-        };
-        match look {
-            Look::Undecided => {}
-            Look::NotAList => self.phase = Phase::NotAList,
-            Look::Fault(fault) => {
-                self.lose(index, fault)?;
-                (self.probe, self.raw) = Default::default();
-                self.plain.clear();
-            }
-            Look::List(shape) => self.start(index, shape)?,
-        }
-        Ok(Progress::Going)
-    }
-
-    /// The first source is a list of this shape: all must be.
-    fn start(&mut self, probed: usize, shape: Shape) -> Result<(), Broken> {
-        self.raw = Vec::new();
-        let mut first = Bytes::from(std::mem::take(&mut self.plain));
-        for index in probed..self.slots.len() {
-            let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.is_open()) else { continue };
-            if slot.json {
-                slot.lane.start(shape.clone(), &self.limits, std::mem::take(&mut first));
-            } else {
-                self.lose(index, Fault::Shape)?;
-            }
-        }
-        let only_header = |way: &Next| matches!(way, Next::Header(_));
-        let by_header = self.list.paging.as_ref().is_some_and(|paging| paging.next.iter().all(only_header));
-        let linked = by_header || self.list.paging.is_some() && shape == Shape::Array;
-        let has_link = |slot: &Slot| slot.is_open() && slot.link.is_some();
-        let may_link = self.list.paging.as_ref().is_some_and(|paging| paging.next.iter().any(only_header));
-        self.hold = linked && self.page.paged || may_link && self.slots.iter().any(has_link);
-        self.shape = shape;
-        self.phase = Phase::Gathering;
         Ok(())
     }
 

@@ -60,7 +60,9 @@ impl Page {
             if let Some(name) = paging.refuse.iter().find(|name| query::first(text, name).is_some()) {
                 return Err(Refused::Counted { parameter: name.clone() });
             }
-            page.limit = query::first(text, &paging.limit).and_then(|limit| limit.parse().ok());
+            // What none means, or what is no number, is the service's to say.
+            let limit = query::first(text, &paging.limit).and_then(|limit| limit.parse().ok());
+            page.limit = limit.filter(|limit| *limit > 0);
             let marker = query::first(text, &paging.marker).filter(|marker| !marker.is_empty());
             page.paged = page.limit.is_some() || marker.is_some();
             page.others = marker.map_or(Ok(Positions::new()), |marker| marker::read(&marker))?;
@@ -119,7 +121,6 @@ fn asked(site: &str, position: Position, unique: bool, paging: Option<&Paging>, 
     let marker = [paging.marker.as_str()];
     let both = [paging.marker.as_str(), paging.limit.as_str()];
     let mut query = match page.limit {
-        // A limit that is no number is the service's to refuse.
         None => query::without(&page.request.query, &marker),
         Some(_) => query::without(&page.request.query, &both),
     };

@@ -122,7 +122,7 @@ impl Slot {
     pub(crate) fn note_next(&mut self, paging: Option<&Paging>, shape: &Shape, asked: &Asked) {
         let Some(paging) = paging else { return };
         self.next = Told::of(paging, shape, &self.lane.members, self.link.as_ref());
-        let full = asked.limit.is_some_and(|limit| limit > 0 && self.lane.read >= limit);
+        let full = asked.limit.is_some_and(|limit| self.lane.read >= limit);
         self.more = self.next.is_some() || paging.guess && full;
     }
 

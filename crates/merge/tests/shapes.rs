@@ -104,7 +104,7 @@ fn images_of_two_glances_are_one_list_the_latest_first_with_the_next_page_of_bot
     let query = next.strip_prefix("/things?").unwrap();
     let page = plan(&list, &union(2), query, 2).unwrap();
     assert_eq!(page.query(0), Some("limit=2&marker=a3"));
-    assert_eq!(page.query(1), Some("limit=2&marker=b2"));
+    assert_eq!(page.query(1), None, "it has no more");
 }
 
 #[test]
@@ -264,4 +264,22 @@ fn totals_are_summed_and_no_limit_stays_none() {
     let expected = serde_json::json!({"maxTotalCores": 42, "maxTotalInstances": -1, "used": 1, "extra": 4});
     assert_eq!(sum["limits"]["absolute"], expected);
     assert_eq!(totals.failures().collect::<Vec<_>>(), [(2, &Fault::Lost)]);
+}
+
+#[test]
+fn compressed_answers_are_merged_with_plain_ones() {
+    let mut coded = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut coded, br#"[{"id":1}]"#).unwrap();
+    let coded = coded.finish().unwrap();
+    let page = plan(&rest(), &union(3), "", 3).unwrap();
+    let mut merger = Merger::new(rest(), union(3), page, Limits::default(), Late::Abort);
+    merger.open(0, Head { content_encoding: Some("gzip"), ..Head::default() });
+    merger.open(1, Head::default());
+    merger.open(2, Head { content_encoding: Some("br"), ..Head::default() });
+    merger.push(1, Bytes::from_static(br#"[{"id":2}]"#));
+    coded.chunks(3).for_each(|chunk| merger.push(0, Bytes::copy_from_slice(chunk)));
+    (0..3).for_each(|source| merger.end(source));
+    let expected = br#"[{"id":1,"scope_site":"Site1"},{"id":2,"scope_site":"Site2"}]"#;
+    assert_eq!(merger.pull(), Ok(Pull::Chunk(Bytes::from_static(expected))));
+    assert!(matches!(merger.failures().next(), Some((2, Fault::Coding(_)))));
 }

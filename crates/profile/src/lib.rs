@@ -44,8 +44,8 @@ pub struct Profile {
     #[serde(default)]
     pub lists: Lists,
     /// The documents whose numbers are summed over sites.
-    #[serde(default, rename = "totals")]
-    pub all_totals: Vec<Totals>,
+    #[serde(default)]
+    totals: Vec<Totals>,
 }
 
 impl Profile {
@@ -86,7 +86,7 @@ impl Profile {
         if let Some(name) = profile.lists.stranger(known) {
             return Err(Error::NoService { part: "lists", name: name.clone() });
         }
-        if let Some(name) = profile.all_totals.iter().find_map(|totals| totals.stranger(known)) {
+        if let Some(name) = profile.totals.iter().find_map(|totals| totals.stranger(known)) {
             return Err(Error::NoService { part: "totals", name: name.clone() });
         }
         match profile.lists.fault() {
@@ -98,7 +98,7 @@ impl Profile {
     /// What a GET of a path gives, if it is a document whose numbers are summed over sites.
     #[must_use]
     pub fn totals(&self, service: &str, path: &str) -> Option<&Totals> {
-        self.all_totals.iter().find(|totals| totals.fits(service, path))
+        self.totals.iter().find(|totals| totals.fits(service, path))
     }
 
     /// Whether a service, by its canonical name, runs where the client entered unless a scope names it.

@@ -44,6 +44,13 @@ impl Merger {
         if self.list.paging.is_none() || !self.is_full() {
             return Ok(Progress::Going);
         }
+        // Whether a page that was told in part was told in full is also what its token depends on.
+        for index in 0..self.slots.len() {
+            let begun = self.slots.get(index).is_some_and(Slot::has_told);
+            if begun && self.fill(index)? == Ready::Blocked {
+                return Ok(Progress::Blocked);
+            }
+        }
         let mut blocked = false;
         for index in 0..self.slots.len() {
             if self.slots.iter().any(left) {
