@@ -293,6 +293,15 @@ mod tests {
     }
 
     #[test]
+    fn the_documented_profile_can_be_read() {
+        let document = include_str!("../../../docs/lists.md");
+        let text = document.split("```").nth(1).and_then(|block| block.strip_prefix("toml")).unwrap();
+        let profile = Profile::read(&format!("description = 'x'\n{text}")).unwrap();
+        assert_eq!(profile.lists.of("image", "/v2/images").unwrap().sum, ["total"]);
+        assert!(profile.totals("compute", "/limits").is_some());
+    }
+
+    #[test]
     fn what_cannot_be_meant_is_refused() {
         for (text, why) in [
             ("[lists]\nitem = 'x'", "unknown field `item`"),
