@@ -1,10 +1,13 @@
 //! What Archipel knows of an application, as data.
 //!
 //! A profile is a TOML file under `profiles/`, built into the binary. It says which services the
-//! application has and what else they are called, and what they hand on from the request they serve to the
-//! calls they make; nothing else in Archipel knows an application by name.
+//! application has and what else they are called, what they hand on from the request they serve to the
+//! calls they make, and how their lists look; nothing else in Archipel knows an application by name.
 
+mod lists;
+mod path;
 mod propagation;
+mod setting;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,6 +15,7 @@ use std::fmt;
 use scope::Services;
 use serde::Deserialize;
 
+pub use lists::{List, Lists, Next, Paging, Sort, Totals};
 pub use propagation::{Form, Header, Origin, Propagation};
 
 /// The profiles that are built in, by name.
@@ -36,6 +40,12 @@ pub struct Profile {
     /// What runs where the client entered.
     #[serde(default)]
     pub origin: Origin,
+    /// How its lists look.
+    #[serde(default)]
+    pub lists: Lists,
+    /// The documents whose numbers are summed over sites.
+    #[serde(default)]
+    totals: Vec<Totals>,
 }
 
 impl Profile {
@@ -71,9 +81,24 @@ impl Profile {
         }
         let known = |name: &String| profile.services.is_empty() || profile.services.contains_key(name);
         if let Some(name) = profile.origin.services.iter().find(|name| !known(name)) {
-            return Err(Error::NoService { name: name.clone() });
+            return Err(Error::NoService { part: "origin", name: name.clone() });
         }
-        Ok(profile)
+        if let Some(name) = profile.lists.stranger(known) {
+            return Err(Error::NoService { part: "lists", name: name.clone() });
+        }
+        if let Some(name) = profile.totals.iter().find_map(|totals| totals.stranger(known)) {
+            return Err(Error::NoService { part: "totals", name: name.clone() });
+        }
+        match profile.lists.fault() {
+            Some(why) => Err(Error::Lists { why }),
+            None => Ok(profile),
+        }
+    }
+
+    /// What a GET of a path gives, if it is a document whose numbers are summed over sites.
+    #[must_use]
+    pub fn totals(&self, service: &str, path: &str) -> Option<&Totals> {
+        self.totals.iter().find(|totals| totals.fits(service, path))
     }
 
     /// Whether a service, by its canonical name, runs where the client entered unless a scope names it.
@@ -110,8 +135,15 @@ pub enum Error {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// A service at the origin is not one of the application's, by its canonical name.
+    /// Lists cannot be merged as the profile wants.
+    Lists {
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// A service is not one of the application's, by its canonical name.
     NoService {
+        /// The part of the profile that names it.
+        part: &'static str,
         /// The name.
         name: String,
     },
@@ -125,7 +157,8 @@ impl fmt::Display for Error {
                 write!(f, "`{name}` means two services, `{first}` and `{second}`")
             }
             Error::Header { name, why } => write!(f, "the header `{name}` {why}"),
-            Error::NoService { name } => write!(f, "`origin` names `{name}`, which is no service"),
+            Error::Lists { why } => write!(f, "`lists`: {why}"),
+            Error::NoService { part, name } => write!(f, "`{part}` names `{name}`, which is no service"),
         }
     }
 }

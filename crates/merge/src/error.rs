@@ -1,0 +1,102 @@
+//! What can be wrong, by whose fault it is.
+
+use std::fmt;
+
+/// What is wrong with the request: it cannot be merged as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It counts items or pages, or turns back.
+    Counted {
+        /// The query parameter that does.
+        parameter: String,
+    },
+    /// Its marker is none that was given out here.
+    Marker {
+        /// What is wrong with it.
+        why: &'static str,
+    },
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::Counted { parameter } => {
+                write!(
+                    f,
+                    "`{parameter}` cannot be split over several sites: follow the next page's link instead"
+                )
+            }
+            Refused::Marker { why } => write!(f, "the marker {why}: start again without one"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// What is wrong with the answer of one source. The others are not concerned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is not JSON.
+    Json(&'static str),
+    /// A part of it is larger than may be.
+    TooLarge(&'static str),
+    /// It is JSON of another shape than the first source's.
+    Shape,
+    /// Its content coding is unknown, or what was coded is damaged.
+    Coding(&'static str),
+    /// It was lost on the way: the driver said so.
+    Lost,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Json(why) => write!(f, "the answer is not JSON: {why}"),
+            Fault::TooLarge(what) => write!(f, "{what} is too large"),
+            Fault::Shape => f.write_str("the answer is of another shape than the others"),
+            Fault::Coding(why) => write!(f, "the answer's content coding {why}"),
+            Fault::Lost => f.write_str("the answer broke off"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// Why there is no merged answer, or no end of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// No source had a usable answer.
+    Nothing,
+    /// A source failed after a part of the merged answer was given out, which can no longer say so.
+    Late {
+        /// The source.
+        source: usize,
+        /// What is wrong with it.
+        fault: Fault,
+    },
+    /// A `^` has more items than may be.
+    UniqueItems,
+    /// A `^` needs all of a source's items, and the source tells only a page of them.
+    UniquePaged {
+        /// The source.
+        source: usize,
+    },
+    /// A page whose successor is told in a header is larger than may be.
+    Held,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Broken::Nothing => f.write_str("no site had a usable answer"),
+            Broken::Late { fault, .. } => write!(f, "a site failed in the middle of its list: {fault}"),
+            Broken::UniqueItems => f.write_str("`^` over lists with too many items"),
+            Broken::UniquePaged { .. } => {
+                f.write_str("`^` needs all items of each site, and a site tells them in pages")
+            }
+            Broken::Held => f.write_str("the page is too large: ask for fewer items"),
+        }
+    }
+}
+
+impl std::error::Error for Broken {}

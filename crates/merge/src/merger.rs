@@ -1,0 +1,398 @@
+//! The merge itself: bytes of sources in, bytes of one answer out.
+
+mod closing;
+mod opening;
+mod unique;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use bytes::Bytes;
+use profile::{List, Next};
+
+use crate::coding::Decoder;
+use crate::error::{Broken, Fault};
+use crate::item::{Path, Wanted};
+use crate::limits::Limits;
+use crate::marker::Position;
+use crate::order::Rank;
+use crate::page::{Page, of_header};
+use crate::probe::Probe;
+use crate::scan::Shape;
+use crate::slot::{Ready, Slot, Status};
+use crate::tree::Merged;
+
+/// How large a chunk of the answer becomes before it is given out.
+const CHUNK_BYTES: usize = 16 << 10;
+
+/// What a source's answer says before its body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Head<'a> {
+    /// `Content-Type`.
+    pub content_type: Option<&'a str>,
+    /// `Content-Encoding`.
+    pub content_encoding: Option<&'a str>,
+    /// `Link`, or the header that the profile names instead ([`Merger::link_header`]).
+    pub link: Option<&'a str>,
+}
+
+/// What happens when a source fails after a part of the answer was given out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Late {
+    /// The answer breaks off, since its head did not say that something is missing.
+    #[default]
+    Abort,
+    /// The answer goes on without the rest of that source, and [`Merger::failures`] tells.
+    Omit,
+}
+
+/// What [`Merger::pull`] gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pull {
+    /// The next bytes of the answer.
+    Chunk(Bytes),
+    /// More must be pushed: [`Merger::wants`] says of which sources.
+    Pending,
+    /// The answer is whole. What sources still have is not needed.
+    Done,
+    /// It is no list, but one resource: the answer is the nearest source's own, beginning with
+    /// [`Merger::take_raw`].
+    NotAList,
+}
+
+/// A merge of several lists.
+#[derive(Debug)]
+pub struct Merger {
+    list: List,
+    tree: Merged,
+    page: Page,
+    limits: Limits,
+    late: Late,
+    wanted: Wanted,
+    /// In the order of the tree.
+    slots: Vec<Slot>,
+    shape: Shape,
+    phase: Phase,
+    probe: Probe,
+    /// What was taken of the source that is probed: coded, and decoded.
+    raw: Vec<Bytes>,
+    plain: Vec<u8>,
+    ready: BinaryHeap<Reverse<(Rank, usize)>>,
+    /// Slots whose next item is not known. Without an order, the current one is the last.
+    unready: Vec<usize>,
+    positions: Option<Vec<Position>>,
+    /// How many items are held for a `^`, and their bytes.
+    gathered: (usize, usize),
+    items: u64,
+    out: Vec<u8>,
+    /// Nothing is given out before the end, since a header tells the next page.
+    hold: bool,
+    given: bool,
+    header: Option<(String, String)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Answers begin.
+    Opening,
+    /// The first answer is looked at.
+    Probing,
+    /// What is under a `^` is collected.
+    Gathering,
+    /// Items are told.
+    Merging,
+    /// What follows the items is collected.
+    Closing,
+    Done,
+    NotAList,
+    Broken(Broken),
+}
+
+/// Whether the merge can go on.
+enum Progress {
+    Going,
+    Blocked,
+}
+
+impl Merger {
+    /// A merge of the sources of a tree, of which a page was planned.
+    #[must_use]
+    pub fn new(list: List, tree: Merged, page: Page, limits: Limits, late: Late) -> Merger {
+        let mut fields = vec![Path::new(&list.id)];
+        fields.extend(page.order.iter().flat_map(|order| order.fields().cloned()));
+        let mut slots: Vec<Slot> = Vec::new();
+        for (source, unique) in tree.leaves() {
+            let known = slots.iter().any(|slot| slot.source == source);
+            if let (false, Some(asked)) = (known, page.asked.get(source)) {
+                slots.push(Slot::new(source, asked, unique, list.tag.as_ref()));
+            }
+        }
+        Merger {
+            wanted: Wanted { fields, tag: list.tag.clone() },
+            unready: (0..slots.len()).rev().collect(),
+            list,
+            tree,
+            page,
+            limits,
+            late,
+            slots,
+            shape: Shape::Array,
+            phase: Phase::Opening,
+            probe: Probe::default(),
+            raw: Vec::new(),
+            plain: Vec::new(),
+            ready: BinaryHeap::new(),
+            positions: None,
+            gathered: (0, 0),
+            items: 0,
+            out: Vec::new(),
+            hold: false,
+            given: false,
+            header: None,
+        }
+    }
+
+    /// The header in which the application tells the next page, if it does so.
+    #[must_use]
+    pub fn link_header(&self) -> &str {
+        let ways = self.list.paging.iter().flat_map(|paging| &paging.next);
+        let mut names =
+            ways.filter_map(|way| if let Next::Header(name) = way { Some(name.as_str()) } else { None });
+        names.next().unwrap_or("link")
+    }
+
+    /// A source answers. Nothing is given out before each source that was asked did so, or failed.
+    pub fn open(&mut self, source: usize, head: Head<'_>) {
+        let decoder = Decoder::new(head.content_encoding, self.limits.expansion);
+        let Some(slot) = self.slot(source).filter(|slot| slot.status == Status::Waiting) else { return };
+        match decoder {
+            Ok(decoder) => {
+                slot.status = Status::Open;
+                slot.json = head.content_type.is_none_or(is_json);
+                slot.link = head.link.and_then(of_header);
+                slot.lane.open(decoder);
+            }
+            Err(fault) => slot.fail(fault),
+        }
+    }
+
+    /// More of a source's body.
+    pub fn push(&mut self, source: usize, bytes: Bytes) {
+        if let Some(slot) = self.slot(source).filter(|slot| slot.is_open()) {
+            slot.lane.push(bytes);
+        }
+    }
+
+    /// A source's body is whole.
+    pub fn end(&mut self, source: usize) {
+        if let Some(slot) = self.slot(source) {
+            slot.lane.end();
+        }
+    }
+
+    /// A source has no answer, or no more of it.
+    pub fn fail(&mut self, source: usize) {
+        let index = self.slots.iter().position(|slot| slot.source == source);
+        // What has been read to its end cannot be lost.
+        let is_read = |index: &usize| self.slots.get(*index).is_some_and(|slot| slot.lane.dry);
+        let index = index.filter(|index| !is_read(index) && self.phase != Phase::Done);
+        if let Some(Err(broken)) = index.map(|index| self.lose(index, Fault::Lost)) {
+            self.phase = Phase::Broken(broken);
+        }
+    }
+
+    /// The sources of which more is wanted now, what is needed most first. Pushing what is not wanted costs
+    /// memory and nothing else.
+    #[must_use]
+    pub fn wants(&self) -> Vec<usize> {
+        let wants = |slot: &&Slot| slot.is_open() && slot.lane.wants(self.limits.ahead_bytes);
+        match self.phase {
+            Phase::Done | Phase::NotAList | Phase::Broken(_) => Vec::new(),
+            Phase::Closing if self.positions.is_some() => {
+                let drained = self.drained();
+                let slots = self.slots.iter().enumerate().filter(|(index, _)| drained.contains(index));
+                slots.map(|(_, slot)| slot).filter(wants).map(|slot| slot.source).collect()
+            }
+            _ => {
+                let first = self.unready.last().copied();
+                let rest = (0..self.slots.len()).filter(|index| Some(*index) != first);
+                let slots = first.into_iter().chain(rest).filter_map(|index| self.slots.get(index));
+                slots.filter(wants).map(|slot| slot.source).collect()
+            }
+        }
+    }
+
+    /// Goes on as far as what was pushed allows, and gives out what there is.
+    pub fn pull(&mut self) -> Result<Pull, Broken> {
+        loop {
+            if self.out.len() >= CHUNK_BYTES && !self.hold {
+                return Ok(self.chunk());
+            }
+            if self.hold && self.out.len() > self.limits.held_bytes {
+                self.phase = Phase::Broken(Broken::Held);
+            }
+            let progress = match &self.phase {
+                Phase::Opening => Ok(self.opening()),
+                Phase::Probing => self.probing(),
+                Phase::Gathering => self.gathering(),
+                Phase::Merging => self.merging(),
+                Phase::Closing => self.closing(),
+                Phase::NotAList => return Ok(Pull::NotAList),
+                Phase::Broken(broken) => return Err(broken.clone()),
+                Phase::Done if self.out.is_empty() => return Ok(Pull::Done),
+                Phase::Done => return Ok(self.chunk()),
+            };
+            match progress {
+                Ok(Progress::Going) => {}
+                Ok(Progress::Blocked) if self.out.is_empty() || self.hold => return Ok(Pull::Pending),
+                Ok(Progress::Blocked) => return Ok(self.chunk()),
+                Err(broken) => self.phase = Phase::Broken(broken),
+            }
+        }
+    }
+
+    /// The sources that failed, and why.
+    pub fn failures(&self) -> impl Iterator<Item = (usize, &Fault)> {
+        self.slots.iter().filter_map(|slot| match &slot.status {
+            Status::Failed(fault) => Some((slot.source, fault)),
+            _ => None,
+        })
+    }
+
+    /// The header of the answer that tells the next page, known before the first chunk is given out. Sites'
+    /// own headers of that name are not for the client.
+    #[must_use]
+    pub fn header(&self) -> Option<(&str, &str)> {
+        self.header.as_ref().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// What was pushed of a source, as it was, where the answer is no list.
+    pub fn take_raw(&mut self, source: usize) -> Vec<Bytes> {
+        let probed = self.probed().and_then(|index| self.slots.get(index)).map(|slot| slot.source);
+        let mut raw = if probed == Some(source) { std::mem::take(&mut self.raw) } else { Vec::new() };
+        if let Some(slot) = self.slot(source) {
+            raw.extend(slot.lane.take_inbox());
+        }
+        raw
+    }
+
+    fn slot(&mut self, source: usize) -> Option<&mut Slot> {
+        self.slots.iter_mut().find(|slot| slot.source == source)
+    }
+
+    fn chunk(&mut self) -> Pull {
+        self.given = true;
+        Pull::Chunk(Bytes::from(std::mem::take(&mut self.out)))
+    }
+
+    /// A source failed. It is as if it had not been asked, unless it is too late for that.
+    fn lose(&mut self, index: usize, fault: Fault) -> Result<(), Broken> {
+        let Some(slot) = self.slots.get_mut(index) else { return Ok(()) };
+        if matches!(slot.status, Status::Failed(_) | Status::Idle) {
+            return Ok(());
+        }
+        let late = self.given || slot.has_told();
+        slot.fail(fault.clone());
+        if late && self.late == Late::Abort {
+            return Err(Broken::Late { source: slot.source, fault });
+        }
+        Ok(())
+    }
+
+    fn note_next(&mut self, index: usize) {
+        let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.lane.dry) else { return };
+        if let Some(asked) = self.page.asked.get(slot.source) {
+            slot.note_next(self.list.paging.as_ref(), &self.shape, asked);
+        }
+    }
+
+    /// Reads a slot on to its next item. A slot that fails is dry.
+    fn fill(&mut self, index: usize) -> Result<Ready, Broken> {
+        let Some(slot) = self.slots.get_mut(index) else { return Ok(Ready::Dry) };
+        let before = slot.lane.dry;
+        match slot.fill(&self.wanted) {
+            Ok(ready) => {
+                if slot.lane.dry && !before {
+                    self.note_next(index);
+                }
+                Ok(ready)
+            }
+            Err(fault) => self.lose(index, fault).map(|()| Ready::Dry),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.page.limit.is_some_and(|limit| self.items >= limit)
+    }
+
+    /// Tells one item, or finds that the page is at its end: it is full, or has come to where a source that
+    /// has more has run dry. To go on from there would break the order, or tell a later source too early.
+    fn merging(&mut self) -> Result<Progress, Broken> {
+        if self.is_full() {
+            self.phase = Phase::Closing;
+            return Ok(Progress::Going);
+        }
+        while let Some(index) = self.unready.last().copied() {
+            match self.fill(index)? {
+                Ready::Blocked => return Ok(Progress::Blocked),
+                Ready::Dry => {
+                    self.unready.pop();
+                    if self.slots.get(index).is_some_and(|slot| slot.is_open() && slot.more) {
+                        self.phase = Phase::Closing;
+                        return Ok(Progress::Going);
+                    }
+                }
+                Ready::Head if self.page.order.is_none() => {
+                    self.tell(index);
+                    return Ok(Progress::Going);
+                }
+                Ready::Head => {
+                    self.unready.pop();
+                    let item = self.slots.get(index).and_then(|slot| slot.head.as_ref());
+                    if let (Some(order), Some(item)) = (&self.page.order, item) {
+                        let rank = order.rank(item.fields.iter().skip(1).map(Option::as_ref));
+                        self.ready.push(Reverse((rank, index)));
+                    }
+                }
+            }
+        }
+        match self.ready.pop() {
+            None => self.phase = Phase::Closing,
+            Some(Reverse((_, index))) => {
+                self.unready.push(index);
+                self.tell(index);
+            }
+        }
+        Ok(Progress::Going)
+    }
+
+    /// Writes a slot's item. A rule that tells copies of one resource once would decide here: it sees every
+    /// item of every source, with its id, in the order of the answer.
+    fn tell(&mut self, index: usize) {
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        // A slot may have failed since it had this item.
+        let Some(item) = slot.tell() else { return };
+        if self.items == 0 {
+            begin(&self.shape, &mut self.out);
+        } else {
+            self.out.push(b',');
+        }
+        self.items += 1;
+        item.write(slot.tag.as_deref(), &mut self.out);
+    }
+}
+
+fn begin(shape: &Shape, out: &mut Vec<u8>) {
+    if let Shape::Member(name) = shape {
+        out.push(b'{');
+        out.extend_from_slice(serde_json::Value::from(name.as_str()).to_string().as_bytes());
+        out.push(b':');
+    }
+    out.push(b'[');
+}
+
+/// Whether a media type is JSON.
+fn is_json(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json" || essence == "text/json" || essence.ends_with("+json")
+}

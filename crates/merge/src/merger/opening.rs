@@ -1,0 +1,76 @@
+//! The start of the answer: all sources have answered or failed, and the first tells what they answer.
+
+use bytes::Bytes;
+use profile::Next;
+
+use super::{Merger, Phase, Progress};
+use crate::error::{Broken, Fault};
+use crate::probe::Look;
+use crate::scan::Shape;
+use crate::slot::{Slot, Status};
+
+impl Merger {
+    pub(super) fn opening(&mut self) -> Progress {
+        if self.slots.iter().any(|slot| slot.status == Status::Waiting) {
+            return Progress::Blocked;
+        }
+        self.phase = Phase::Probing;
+        Progress::Going
+    }
+
+    /// The first source that has an answer: what it is, the whole is.
+    pub(super) fn probed(&self) -> Option<usize> {
+        self.slots.iter().position(Slot::is_open)
+    }
+
+    pub(super) fn probing(&mut self) -> Result<Progress, Broken> {
+        let Some(index) = self.probed() else { return Err(Broken::Nothing) };
+        let Some(slot) = self.slots.get_mut(index) else { return Err(Broken::Nothing) };
+        if !slot.json {
+            self.phase = Phase::NotAList;
+            return Ok(Progress::Going);
+        }
+        let look = match slot.lane.bytes(Some(&mut self.raw)) {
+            Ok((plain, false)) if plain.is_empty() => return Ok(Progress::Blocked),
+            Ok((plain, over)) => {
+                self.plain.extend_from_slice(&plain);
+                self.probe.push(&plain, over, &self.list, &self.limits)
+            }
+            Err(fault) => Look::Fault(fault),
+        };
+        match look {
+            Look::Undecided => {}
+            Look::NotAList => self.phase = Phase::NotAList,
+            Look::Fault(fault) => {
+                self.lose(index, fault)?;
+                (self.probe, self.raw) = Default::default();
+                self.plain.clear();
+            }
+            Look::List(shape) => self.start(index, shape)?,
+        }
+        Ok(Progress::Going)
+    }
+
+    /// The first source is a list of this shape: all must be.
+    fn start(&mut self, probed: usize, shape: Shape) -> Result<(), Broken> {
+        self.raw = Vec::new();
+        let mut first = Bytes::from(std::mem::take(&mut self.plain));
+        for index in probed..self.slots.len() {
+            let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.is_open()) else { continue };
+            if slot.json {
+                slot.lane.start(shape.clone(), &self.limits, std::mem::take(&mut first));
+            } else {
+                self.lose(index, Fault::Shape)?;
+            }
+        }
+        let only_header = |way: &Next| matches!(way, Next::Header(_));
+        let by_header = self.list.paging.as_ref().is_some_and(|paging| paging.next.iter().all(only_header));
+        let linked = by_header || self.list.paging.is_some() && shape == Shape::Array;
+        let has_link = |slot: &Slot| slot.is_open() && slot.link.is_some();
+        let may_link = self.list.paging.as_ref().is_some_and(|paging| paging.next.iter().any(only_header));
+        self.hold = linked && self.page.paged || may_link && self.slots.iter().any(has_link);
+        self.shape = shape;
+        self.phase = Phase::Gathering;
+        Ok(())
+    }
+}

@@ -1,0 +1,195 @@
+//! One page of a merged list: what is asked of each source, and where the next page starts.
+
+use profile::{List, Next, Paging};
+
+use crate::error::Refused;
+use crate::marker::{self, Position, Positions};
+use crate::order::Order;
+use crate::query;
+use crate::tree::Merged;
+
+/// The client's request, as the next page's URL is made of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// Scheme and authority as the client sees them: `https://site1:8080`.
+    pub origin: String,
+    /// The path.
+    pub path: String,
+    /// The query, without its `?`.
+    pub query: String,
+}
+
+/// What is asked for one page.
+#[derive(Clone, Debug)]
+pub struct Page {
+    pub(crate) request: Request,
+    pub(crate) order: Option<Order>,
+    pub(crate) limit: Option<u64>,
+    /// The client takes pages: it gave a limit or a marker.
+    pub(crate) paged: bool,
+    /// By source.
+    pub(crate) asked: Vec<Asked>,
+    /// Positions of sites that are not among the sources now. They may be again.
+    others: Positions,
+}
+
+/// What is asked of one source.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) site: String,
+    pub(crate) position: Position,
+    pub(crate) limit: Option<u64>,
+    /// None: nothing is asked.
+    query: Option<String>,
+}
+
+impl Page {
+    /// Splits the client's limit and marker. `sites` are the names of the sources, by their numbers.
+    pub fn plan(list: &List, tree: &Merged, request: &Request, sites: &[&str]) -> Result<Page, Refused> {
+        let text = request.query.as_str();
+        let order = list.sort.as_ref().and_then(|sort| Order::of(sort, text));
+        let mut page = Page {
+            request: request.clone(),
+            order,
+            limit: None,
+            paged: false,
+            asked: Vec::new(),
+            others: Positions::new(),
+        };
+        if let Some(paging) = &list.paging {
+            if let Some(name) = paging.refuse.iter().find(|name| query::first(text, name).is_some()) {
+                return Err(Refused::Counted { parameter: name.clone() });
+            }
+            // What none means, or what is no number, is the service's to say.
+            let limit = query::first(text, &paging.limit).and_then(|limit| limit.parse().ok());
+            page.limit = limit.filter(|limit| *limit > 0);
+            let marker = query::first(text, &paging.marker).filter(|marker| !marker.is_empty());
+            page.paged = page.limit.is_some() || marker.is_some();
+            page.others = marker.map_or(Ok(Positions::new()), |marker| marker::read(&marker))?;
+        }
+        let used = tree.leaves();
+        for (source, site) in sites.iter().enumerate() {
+            let unique = used.contains(&(source, true));
+            let position = page.others.remove(*site).unwrap_or_default();
+            page.asked.push(asked(site, position, unique, list.paging.as_ref(), &page));
+        }
+        if used.iter().all(|(source, _)| page.asked.get(*source).is_none_or(|asked| asked.position.done)) {
+            return Err(Refused::Marker { why: "has nothing left at these sites" });
+        }
+        Ok(page)
+    }
+
+    /// The query to send to a source, or none if there is nothing to ask of it.
+    #[must_use]
+    pub fn query(&self, source: usize) -> Option<&str> {
+        self.asked.get(source)?.query.as_deref()
+    }
+
+    /// The URL of the page that begins at these positions, or its path and query.
+    pub(crate) fn url(&self, paging: &Paging, marker: &str, absolute: bool) -> String {
+        let mut text = query::without(&self.request.query, &[&paging.marker]);
+        query::add(&mut text, &paging.marker, marker);
+        let origin = if absolute { self.request.origin.as_str() } else { "" };
+        format!("{origin}{}?{text}", self.request.path)
+    }
+
+    /// The marker of the next page, or none if nothing is left or nothing would change.
+    pub(crate) fn marker(&self, next: &[Position]) -> Option<String> {
+        let moved = self.asked.iter().zip(next).any(|(asked, next)| asked.position != *next);
+        if !moved || next.iter().all(|position| position.done) {
+            return None;
+        }
+        let mut positions = self.others.clone();
+        for (asked, next) in self.asked.iter().zip(next) {
+            if *next != Position::default() {
+                positions.insert(asked.site.clone(), next.clone());
+            }
+        }
+        Some(marker::write(&positions))
+    }
+}
+
+fn asked(site: &str, position: Position, unique: bool, paging: Option<&Paging>, page: &Page) -> Asked {
+    let mut asked = Asked { site: site.to_owned(), position, limit: None, query: None };
+    if asked.position.done {
+        return asked;
+    }
+    let Some(paging) = paging else {
+        asked.query = Some(page.request.query.clone());
+        return asked;
+    };
+    let marker = [paging.marker.as_str()];
+    let both = [paging.marker.as_str(), paging.limit.as_str()];
+    let mut query = match page.limit {
+        None => query::without(&page.request.query, &marker),
+        Some(_) => query::without(&page.request.query, &both),
+    };
+    // What exactly one site has is known only with all that each has.
+    if !unique {
+        if let Some(limit) = page.limit {
+            let limit = limit.saturating_add(asked.position.skip);
+            query::add(&mut query, &paging.limit, &limit.to_string());
+            asked.limit = Some(limit);
+        }
+        if let Some(after) = &asked.position.after {
+            query::add(&mut query, &paging.marker, after);
+        }
+    }
+    asked.query = Some(query);
+    asked
+}
+
+/// Whether the site's own positions are tokens, which say nothing of items.
+pub(crate) fn has_tokens(paging: &Paging) -> bool {
+    paging.next.iter().any(|next| matches!(next, Next::Token(_)))
+}
+
+/// The URL that a header such as `Link` gives for the next page.
+pub(crate) fn of_header(value: &str) -> Option<String> {
+    // A comma can be in a URL, so the brackets lead.
+    value.split('<').skip(1).find_map(|link| {
+        let (url, parameters) = link.split_once('>')?;
+        let is_next = |parameter: &str| {
+            let (name, value) = parameter.split_once('=')?;
+            let value = value.trim().trim_end_matches(',').trim().trim_matches('"');
+            let next = name.trim().eq_ignore_ascii_case("rel")
+                && value.split(' ').any(|rel| rel.eq_ignore_ascii_case("next"));
+            next.then_some(())
+        };
+        parameters.split(';').find_map(is_next).map(|()| url.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_page_is_found_among_the_links_of_a_header() {
+        let find = |value| of_header(value).unwrap_or_default();
+        assert_eq!(find("</a?b=1,2>; rel=\"next\""), "/a?b=1,2");
+        assert_eq!(
+            find("<http://x/1>; rel=prev, <http://x/3>; title=\"x\"; rel=\"last next\""),
+            "http://x/3"
+        );
+        assert_eq!(find("</a>; rel=next , </b>; rel=prev"), "/a");
+        assert_eq!(of_header("</a>; rel=\"prev\""), None);
+        assert_eq!(of_header("garbage"), None);
+    }
+
+    #[test]
+    fn offsets_and_foreign_markers_are_refused_with_what_to_do() {
+        let list = profile::Profile::named("rest").unwrap().lists.of("a", "/b").unwrap();
+        let tree = Merged::Union(vec![Merged::Source(0), Merged::Source(1)]);
+        let plan = |query: &str| {
+            let request = Request { query: query.to_owned(), ..Request::default() };
+            Page::plan(&list, &tree, &request, &["A", "B"])
+        };
+        assert_eq!(plan("page=2").unwrap_err(), Refused::Counted { parameter: "page".into() });
+        assert!(plan("offset=2&limit=1").unwrap_err().to_string().contains("`offset` cannot be split"));
+        assert!(plan("marker=7").unwrap_err().to_string().contains("not one of a merged list"));
+        let page = plan("a=b&limit=3&c=d").unwrap();
+        assert_eq!(page.query(0), Some("a=b&c=d&limit=3"));
+        assert_eq!(plan("limit=all").unwrap().query(1), Some("limit=all"));
+    }
+}

@@ -1,0 +1,163 @@
+//! Tells from the start of an answer whether it is a list, and where its items are.
+
+use profile::List;
+
+use crate::error::Fault;
+use crate::limits::Limits;
+use crate::scan::{JsonSpace, Shape, Value, check};
+
+/// What the start of an answer tells.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// More of it is needed.
+    Undecided,
+    List(Shape),
+    NotAList,
+    Fault(Fault),
+}
+
+/// The answer that is looked at, as far as it is known.
+#[derive(Debug, Default)]
+pub(crate) struct Probe {
+    bytes: Vec<u8>,
+    /// It is looked at again once it has this length, which doubles: so looking costs no more than reading.
+    due: usize,
+}
+
+impl Probe {
+    /// Takes more of the answer. What is found depends on its bytes only, not on where they were cut.
+    pub(crate) fn push(&mut self, bytes: &[u8], ended: bool, list: &List, limits: &Limits) -> Look {
+        let room = limits.probe_bytes.saturating_sub(self.bytes.len());
+        self.bytes.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+        let full = self.bytes.len() >= limits.probe_bytes;
+        if !ended && !full && self.bytes.len() < self.due {
+            return Look::Undecided;
+        }
+        self.due = self.bytes.len().saturating_mul(2).max(1);
+        let close = if full {
+            Close::Cut
+        } else if ended {
+            Close::End
+        } else {
+            Close::Open
+        };
+        look(&self.bytes, close, list, limits)
+    }
+}
+
+/// What is known of the end of the bytes that are looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Close {
+    /// More may come.
+    Open,
+    /// The answer ends with them.
+    End,
+    /// The answer may go on, but no more of it is looked at.
+    Cut,
+}
+
+fn look(bytes: &[u8], close: Close, list: &List, limits: &Limits) -> Look {
+    let text = bytes.trim_space();
+    let over = |ended| match close {
+        Close::Open => Look::Undecided,
+        Close::End => ended,
+        Close::Cut => Look::NotAList,
+    };
+    match text.first() {
+        None => over(Look::Fault(Fault::Json("it is empty"))),
+        Some(b'[') => Look::List(Shape::Array),
+        Some(b'{') => members(text.get(1..).unwrap_or_default(), close, list, limits),
+        Some(_) => over(check(text).map_or_else(Look::Fault, |()| Look::NotAList)),
+    }
+}
+
+/// An object has a list if the profile names one of its members, or if it has one array of objects (else one
+/// empty array) and is itself nothing with an id.
+fn members(mut rest: &[u8], close: Close, list: &List, limits: &Limits) -> Look {
+    let mut found = Found::default();
+    loop {
+        rest = rest.trim_space();
+        match rest.split_first() {
+            Some((b',', tail)) => rest = tail.trim_space(),
+            Some((b'}', _)) => return found.all(),
+            _ => {}
+        }
+        let mut value = Value::new(limits.depth);
+        let Some(name) = next(&mut value, &mut rest) else { return found.so_far(close) };
+        let Ok(name) = serde_json::from_slice::<String>(&name) else {
+            return Look::Fault(Fault::Json("a name is malformed"));
+        };
+        rest = rest.trim_space();
+        match rest.split_first() {
+            Some((b':', tail)) => rest = tail.trim_space(),
+            Some(_) => return Look::Fault(Fault::Json("an unexpected character")),
+            None => return found.so_far(close),
+        }
+        match &list.items {
+            Some(items) if *items == name => {
+                return match rest.first() {
+                    Some(b'[' | b'n') => Look::List(Shape::Member(name)),
+                    Some(_) => Look::NotAList,
+                    None => found.so_far(close),
+                };
+            }
+            Some(_) => {}
+            None if name == list.id => return Look::NotAList,
+            None if is_links(&name) => {}
+            None => found.note(name, rest),
+        }
+        if found.objects.len() > 1 {
+            return Look::NotAList;
+        }
+        if next(&mut value, &mut rest).is_none() {
+            return found.so_far(close);
+        }
+    }
+}
+
+/// The next value's bytes, or none if it is not whole.
+fn next(value: &mut Value, rest: &mut &[u8]) -> Option<Vec<u8>> {
+    // Too deep is not whole either: the scanner says so when it comes there.
+    value.feed(rest, usize::MAX).ok().filter(|whole| *whole)?;
+    Some(value.take())
+}
+
+/// Links are objects in an array too, and never items.
+fn is_links(name: &str) -> bool {
+    name == "links" || name.ends_with("_links")
+}
+
+#[derive(Default)]
+struct Found {
+    objects: Vec<String>,
+    empty: Vec<String>,
+}
+
+impl Found {
+    /// Notes a member by how its value starts.
+    fn note(&mut self, name: String, value: &[u8]) {
+        let Some((b'[', inner)) = value.split_first() else { return };
+        match inner.trim_space().first() {
+            Some(b'{') => self.objects.push(name),
+            Some(b']') => self.empty.push(name),
+            _ => {}
+        }
+    }
+
+    fn so_far(self, close: Close) -> Look {
+        match close {
+            Close::Open => Look::Undecided,
+            Close::End => Look::Fault(Fault::Json("it ends too early")),
+            Close::Cut => match self.objects.into_iter().next() {
+                Some(name) => Look::List(Shape::Member(name)),
+                None => Look::NotAList,
+            },
+        }
+    }
+
+    fn all(self) -> Look {
+        let one = |mut names: Vec<String>| if names.len() == 1 { names.pop() } else { None };
+        let name = if self.objects.is_empty() { one(self.empty) } else { one(self.objects) };
+        name.map_or(Look::NotAList, |name| Look::List(Shape::Member(name)))
+    }
+}

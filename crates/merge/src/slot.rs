@@ -1,0 +1,154 @@
+//! A source's place in the tree: its answer, and how much of it was told.
+
+use std::collections::VecDeque;
+
+use profile::Paging;
+
+use crate::envelope::Told;
+use crate::error::Fault;
+use crate::item::{Item, Wanted};
+use crate::lane::{Lane, Step};
+use crate::marker::Position;
+use crate::page::{Asked, has_tokens};
+use crate::scan::Shape;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// Its answer has not begun.
+    Waiting,
+    Open,
+    /// Nothing was asked of it.
+    Idle,
+    Failed(Fault),
+}
+
+/// What a slot has to tell next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ready {
+    Head,
+    Dry,
+    Blocked,
+}
+
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) source: usize,
+    pub(crate) status: Status,
+    pub(crate) lane: Lane,
+    /// It is under a `^`, and told only once that is settled.
+    pub(crate) unique: bool,
+    /// The answer may be JSON.
+    pub(crate) json: bool,
+    /// The next page, as a header tells it.
+    pub(crate) link: Option<String>,
+    /// The next page, as it was told in any way, once the answer was read to its end.
+    pub(crate) next: Option<Told>,
+    /// There is more after this answer.
+    pub(crate) more: bool,
+    /// `"scope_site":"Site1"`, if items are tagged.
+    pub(crate) tag: Option<Vec<u8>>,
+    pub(crate) head: Option<Item>,
+    pub(crate) held: VecDeque<Item>,
+    skip: u64,
+    told: u64,
+    last: Option<String>,
+}
+
+impl Slot {
+    pub(crate) fn new(source: usize, asked: &Asked, unique: bool, tag: Option<&String>) -> Slot {
+        let text = |text: &str| serde_json::Value::from(text).to_string();
+        Slot {
+            source,
+            status: if asked.position.done { Status::Idle } else { Status::Waiting },
+            lane: Lane::new(),
+            unique,
+            json: true,
+            link: None,
+            next: None,
+            more: false,
+            tag: tag.map(|tag| format!("{}:{}", text(tag), text(&asked.site)).into_bytes()),
+            head: None,
+            held: VecDeque::new(),
+            skip: asked.position.skip,
+            told: 0,
+            last: None,
+        }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.status == Status::Open
+    }
+
+    /// Reads on until there is an item to tell.
+    pub(crate) fn fill(&mut self, wanted: &Wanted) -> Result<Ready, Fault> {
+        if !self.is_open() {
+            return Ok(Ready::Dry);
+        }
+        while self.head.is_none() {
+            let item = if self.unique {
+                match self.held.pop_front() {
+                    Some(item) => item,
+                    None => return Ok(Ready::Dry),
+                }
+            } else {
+                match self.lane.step(wanted)? {
+                    Step::Item(item) => item,
+                    Step::Blocked => return Ok(Ready::Blocked),
+                    Step::Dry => return Ok(Ready::Dry),
+                }
+            };
+            if self.skip > 0 {
+                self.skip -= 1;
+            } else {
+                self.head = Some(item);
+            }
+        }
+        Ok(Ready::Head)
+    }
+
+    /// The item to tell, which counts as told.
+    pub(crate) fn tell(&mut self) -> Option<Item> {
+        let item = self.head.take()?;
+        self.told += 1;
+        self.last = item.text(0).filter(|id| !id.is_empty());
+        Some(item)
+    }
+
+    pub(crate) fn has_told(&self) -> bool {
+        self.told > 0
+    }
+
+    /// Notes what the answer, read to its end, says of more.
+    pub(crate) fn note_next(&mut self, paging: Option<&Paging>, shape: &Shape, asked: &Asked) {
+        let Some(paging) = paging else { return };
+        self.next = Told::of(paging, shape, &self.lane.members, self.link.as_ref());
+        let full = asked.limit.is_some_and(|limit| self.lane.read >= limit);
+        self.more = self.next.is_some() || paging.guess && full;
+    }
+
+    pub(crate) fn fail(&mut self, fault: Fault) {
+        self.status = Status::Failed(fault);
+        self.lane.close();
+        self.head = None;
+        self.held.clear();
+    }
+
+    /// Where the next page of this source starts.
+    pub(crate) fn position(&self, asked: &Asked, paging: &Paging) -> Position {
+        let start = &asked.position;
+        let whole = self.is_open() && self.lane.dry && self.head.is_none() && self.held.is_empty();
+        if start.done || whole && !self.more {
+            return Position::done();
+        }
+        let own = self.next.as_ref().and_then(|next| next.marker(paging)).filter(|_| whole && !self.unique);
+        if let Some(after) = own {
+            return Position { done: false, after: Some(after), skip: self.skip };
+        }
+        let told = Position { skip: start.skip + self.told, ..start.clone() };
+        let by_id = !self.unique && !has_tokens(paging);
+        match self.last.clone().filter(|_| by_id && self.told > 0) {
+            Some(last) => Position { done: false, after: Some(last), skip: 0 },
+            None => told,
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Numbers of several documents as one.
+
+use serde_json::{Number, Value};
+
+use crate::item::Path;
+
+/// Adds the numbers at a path of other documents to those of the first. A `*` is every member there.
+/// `unlimited` stays what it is, whatever is added to it.
+pub(crate) fn sum(first: &mut Value, others: &[&Value], path: &Path, unlimited: Option<i64>) {
+    at(first, others, path.segments(), unlimited);
+}
+
+fn at(first: &mut Value, others: &[&Value], path: &[String], unlimited: Option<i64>) {
+    let Some((name, path)) = path.split_first() else {
+        if let Value::Number(number) = first {
+            let all =
+                others.iter().filter_map(|other| if let Value::Number(n) = other { Some(n) } else { None });
+            *number = all.fold(number.clone(), |sum, other| add(&sum, other, unlimited));
+        }
+        return;
+    };
+    let mut names = vec![name.clone()];
+    if name == "*" {
+        let objects = others.iter().copied().chain([&*first]).filter_map(Value::as_object);
+        names = objects.flat_map(|object| object.keys().cloned()).collect();
+        names.sort_unstable();
+        names.dedup();
+    }
+    let Value::Object(object) = first else { return };
+    for name in names {
+        let mut others: Vec<&Value> = others.iter().filter_map(|other| other.get(&name)).collect();
+        if !object.contains_key(&name) {
+            if others.is_empty() {
+                continue;
+            }
+            object.insert(name.clone(), others.remove(0).clone());
+        }
+        if let Some(first) = object.get_mut(&name) {
+            at(first, &others, path, unlimited);
+        }
+    }
+}
+
+fn add(a: &Number, b: &Number, unlimited: Option<i64>) -> Number {
+    if unlimited.is_some() && (a.as_i64() == unlimited || b.as_i64() == unlimited) {
+        return unlimited.map_or(a.clone(), Number::from);
+    }
+    let whole = |n: &Number| n.as_i64().map(i128::from).or(n.as_u64().map(i128::from));
+    let exact = whole(a).zip(whole(b)).and_then(|(a, b)| Number::from_i128(a + b));
+    let rough = || Number::from_f64(a.as_f64().unwrap_or_default() + b.as_f64().unwrap_or_default());
+    exact.or_else(rough).unwrap_or_else(|| a.clone())
+}

@@ -1,0 +1,90 @@
+//! A hundred sites with ten thousand items each do not fit into memory, and need not.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+use bytes::Bytes;
+use merge::{Head, Late, Limits, Merged, Merger, Page, Pull, Request};
+use peak_alloc::PeakAlloc;
+use profile::Profile;
+
+#[global_allocator]
+static ALLOCATED: PeakAlloc = PeakAlloc;
+
+const SOURCES: usize = 100;
+/// Unoptimised code takes a minute for all of them, and needs as much memory for a part.
+const ITEMS: usize = if cfg!(debug_assertions) { 500 } else { 10_000 };
+
+/// A site's list, made as it is read.
+struct Feed {
+    site: usize,
+    next: usize,
+}
+
+impl Feed {
+    /// The next chunk of some items, or none at the end.
+    fn chunk(&mut self) -> Option<Bytes> {
+        if self.next > ITEMS {
+            return None;
+        }
+        let mut text = String::new();
+        if self.next == 0 {
+            text.push_str("{\"things\":[");
+        }
+        let end = (self.next + 20).min(ITEMS);
+        for index in self.next..end {
+            let comma = if index == 0 { "" } else { "," };
+            let pad = "x".repeat(100);
+            text.push_str(&format!(
+                "{comma}{{\"id\":\"{}-{index}\",\"at\":{index},\"pad\":\"{pad}\"}}",
+                self.site
+            ));
+        }
+        self.next = end;
+        if end == ITEMS {
+            text.push_str("]}");
+            self.next = ITEMS + 1;
+        }
+        Some(Bytes::from(text))
+    }
+}
+
+#[test]
+fn a_hundred_sites_of_ten_thousand_items_are_merged_in_a_few_mebibytes() {
+    let list = Profile::named("rest").unwrap().lists.of("a", "/a").unwrap();
+    let tree = Merged::Union((0..SOURCES).map(Merged::Source).collect());
+    let names: Vec<String> = (0..SOURCES).map(|site| format!("Site{site}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for query in ["", "sort=at:asc"] {
+        let request = Request { query: query.to_owned(), ..Request::default() };
+        let before = ALLOCATED.current_usage();
+        ALLOCATED.reset_peak_usage();
+        let page = Page::plan(&list, &tree, &request, &names).unwrap();
+        let mut merger = Merger::new(list.clone(), tree.clone(), page, Limits::default(), Late::Abort);
+        let mut feeds: Vec<Feed> = (0..SOURCES).map(|site| Feed { site, next: 0 }).collect();
+        (0..SOURCES).for_each(|source| merger.open(source, Head::default()));
+        let (mut bytes, mut items) = (0, 0);
+        loop {
+            match merger.pull().unwrap() {
+                Pull::Chunk(chunk) => {
+                    bytes += chunk.len();
+                    items += chunk.split(|byte| *byte == b'{').count() - 1;
+                }
+                // As greedy as a driver may be: all that is wanted.
+                Pull::Pending => {
+                    for source in merger.wants() {
+                        match feeds[source].chunk() {
+                            Some(chunk) => merger.push(source, chunk),
+                            None => merger.end(source),
+                        }
+                    }
+                }
+                end => break assert_eq!(end, Pull::Done),
+            }
+        }
+        let peak = ALLOCATED.peak_usage() - before;
+        assert_eq!(items, SOURCES * ITEMS + 1);
+        assert!(bytes > SOURCES * ITEMS * 100, "{bytes}");
+        println!("{query:?}: {bytes} bytes of answer, {peak} bytes of memory at most");
+        assert!(peak < 6 << 20, "{peak}");
+    }
+}

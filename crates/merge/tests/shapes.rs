@@ -1,0 +1,285 @@
+//! The lists of real services, of two sites, as one.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod drive;
+
+use bytes::Bytes;
+use drive::{Answer, drive, merge, merge_with, openstack, plan, rest, union};
+use merge::{Broken, Fault, Head, Late, Limits, Merged, Merger, Pull};
+use profile::Profile;
+
+#[test]
+fn arrays_become_one_array_and_each_object_says_its_site() {
+    let merged = merge(&rest(), "", &[r#"[ {"id":1} , {} ]"#, "[]", r#"[{"id":2, "x" : [1e3] }]"#]);
+    assert_eq!(
+        merged.text(),
+        r#"[{"id":1,"scope_site":"Site1"},{"scope_site":"Site1"},{"id":2, "x" : [1e3] ,"scope_site":"Site3"}]"#
+    );
+}
+
+#[test]
+fn an_item_that_says_its_site_and_one_that_is_no_object_stay_as_they_are() {
+    let answers = [r#"[{"scope_site":"Elsewhere"},"a",1.50,null]"#, r#"[[{"a":1}],true]"#];
+    let merged = merge(&rest(), "", &answers);
+    assert_eq!(merged.text(), r#"[{"scope_site":"Elsewhere"},"a",1.50,null,[{"a":1}],true]"#);
+}
+
+#[test]
+fn an_object_with_one_array_of_objects_is_a_list_with_the_first_sites_envelope() {
+    let merged = merge(
+        &rest(),
+        "",
+        &[
+            r#"{"kind":"L","things":[{"id":1}],"tags":["x"],"a":{"b": 1}}"#,
+            r#"{"kind":"M","things":[{"id":2}],"more":1}"#,
+        ],
+    );
+    assert_eq!(
+        merged.text(),
+        r#"{"things":[{"id":1,"scope_site":"Site1"},{"id":2,"scope_site":"Site2"}],"kind":"L","tags":["x"],"a":{"b": 1}}"#
+    );
+}
+
+#[test]
+fn empty_lists_are_lists_also_as_null() {
+    assert_eq!(merge(&rest(), "", &["[]", "[]"]).text(), "[]");
+    assert_eq!(merge(&rest(), "", &[r#"{"a":[]}"#, r#"{"a":[]}"#]).text(), r#"{"a":[]}"#);
+    let merged = merge(&rest(), "", &[r#"{"a":[{"id":1}]}"#, r#"{"a":null}"#]);
+    assert_eq!(merged.json()["a"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_one_resource_is_told_so_with_every_byte_that_was_taken() {
+    for body in [
+        r#"{"id":"x","disks":[{"size":1}]}"#,
+        r#"{"disks":[{"size":1}],"id":"x"}"#,
+        r#"{"a":[{}],"b":[{}]}"#,
+        r#"{"a":[],"b":[]}"#,
+        r#"{"server":{"id":1}}"#,
+        r#"{"tags":["a"]}"#,
+        "{}",
+        "17",
+        "\"[]\"",
+    ] {
+        let list = rest();
+        let page = plan(&list, &union(2), "", 2).unwrap();
+        let mut merger = Merger::new(list, union(2), page, Limits::default(), Late::Abort);
+        let outcome = drive(&mut merger, &[Answer::from(body), Answer::from("[1]")], Some(drive::Dice(7)));
+        assert_eq!(outcome.end, Ok(Pull::NotAList), "{body}");
+        assert_eq!(merger.take_raw(0).concat(), body.as_bytes()[..outcome.pushed[0]], "{body}");
+        assert_eq!(merger.take_raw(1).concat(), b"[1]"[..outcome.pushed[1]], "{body}");
+    }
+}
+
+#[test]
+fn an_answer_that_is_not_json_by_its_type_is_not_a_list() {
+    let list = rest();
+    let page = plan(&list, &union(1), "", 1).unwrap();
+    let mut merger = Merger::new(list, union(1), page, Limits::default(), Late::Abort);
+    merger.open(0, Head { content_type: Some("text/html"), ..Head::default() });
+    merger.push(0, Bytes::from_static(b"[1]"));
+    assert_eq!(merger.pull(), Ok(Pull::NotAList));
+    assert_eq!(merger.take_raw(0), [Bytes::from_static(b"[1]")]);
+}
+
+#[test]
+fn images_of_two_glances_are_one_list_the_latest_first_with_the_next_page_of_both() {
+    let list = openstack("image", "/v2/images");
+    let merged = merge(
+        &list,
+        "limit=2",
+        &[
+            r#"{"images":[{"id":"a3","created_at":"2026-01-03T00:00:00Z"},{"id":"a1","created_at":"2026-01-01T00:00:00Z"}],
+                "first":"/v2/images?limit=2","next":"/v2/images?limit=2&marker=a1","schema":"/v2/schemas/images"}"#,
+            r#"{"images":[{"id":"b2","created_at":"2026-01-02T00:00:00Z"}],"schema":"/v2/schemas/images"}"#,
+        ],
+    );
+    let json = merged.json();
+    let ids: Vec<_> =
+        json["images"].as_array().unwrap().iter().map(|image| image["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["a3", "b2"]);
+    assert_eq!(json["schema"], "/v2/schemas/images");
+    let next = json["next"].as_str().unwrap();
+    let query = next.strip_prefix("/things?").unwrap();
+    let page = plan(&list, &union(2), query, 2).unwrap();
+    assert_eq!(page.query(0), Some("limit=2&marker=a3"));
+    assert_eq!(page.query(1), None, "it has no more");
+}
+
+#[test]
+fn servers_of_nova_have_their_next_link_in_an_array_beside_them() {
+    let list = openstack("compute", "/v2.1/servers");
+    let body = r#"{"servers":[{"id":"s1"}],"servers_links":[{"rel":"next","href":"http://nova/v2.1/servers?limit=1&marker=s1"}]}"#;
+    let merged = merge(&list, "limit=1", &[body, r#"{"servers":[]}"#]);
+    let link = &merged.json()["servers_links"][0];
+    assert_eq!(link["rel"], "next");
+    let href = link["href"].as_str().unwrap();
+    assert!(href.starts_with("https://here/things?limit=1&marker=a1"), "{href}");
+    let whole = merge(&list, "limit=1", &[r#"{"servers":[{"id":"s1"}]}"#, r#"{"servers":[]}"#]);
+    assert_eq!(whole.json().get("servers_links"), None);
+}
+
+#[test]
+fn links_of_keystone_say_null_where_there_is_no_next_page() {
+    let list = openstack("identity", "/v3/users");
+    let body = r#"{"links":{"self":"http://k/v3/users","next":null},"users":[{"id":"u"}]}"#;
+    let json = merge(&list, "", &[body, body]).json();
+    assert_eq!(json["users"].as_array().unwrap().len(), 2);
+    assert!(json["links"]["next"].is_null() && json["links"].as_object().unwrap().contains_key("next"));
+}
+
+#[test]
+fn lists_of_kubernetes_are_paged_by_token() {
+    let text = "description = 'k'\n[lists]\nitems = 'items'\nid = 'metadata.uid'\n\
+                drop = ['metadata.remainingItemCount']\n\
+                paging = { marker = 'continue', next = [{ token = 'metadata.continue' }] }";
+    let list = Profile::read(text).unwrap().lists.of("api", "/api/v1/pods").unwrap();
+    let first = r#"{"kind":"PodList","metadata":{"continue":"t1","remainingItemCount":9,"resourceVersion":"5"},
+        "items":[{"metadata":{"uid":"a"}},{"metadata":{"uid":"b"}}]}"#;
+    let second =
+        r#"{"kind":"PodList","metadata":{"resourceVersion":"8"},"items":[{"metadata":{"uid":"c"}}]}"#;
+    let json = merge(&list, "limit=1", &[first, second]).json();
+    assert_eq!(
+        (json["kind"].as_str(), json["metadata"]["resourceVersion"].as_str()),
+        (Some("PodList"), Some("5"))
+    );
+    assert_eq!(json["metadata"].get("remainingItemCount"), None);
+    let token = json["metadata"]["continue"].as_str().unwrap();
+    let page = plan(&list, &union(2), &format!("limit=1&continue={token}"), 2).unwrap();
+    // A token says nothing of the items of its page: the page is asked for again, with room for one more.
+    assert_eq!(page.query(0), Some("limit=2"));
+}
+
+#[test]
+fn numbers_beside_the_items_are_summed_where_the_profile_says_so() {
+    let text = "description = 'k'\n[lists]\nsum = ['count', 'meta.total']";
+    let list = Profile::read(text).unwrap().lists.of("a", "/a").unwrap();
+    let answers = [
+        r#"{"count":2,"meta":{"total":10,"page":1},"a":[{"id":1}]}"#,
+        r#"{"a":[{"id":2}],"count":3,"meta":{"total":0.5}}"#,
+    ];
+    let json = merge(&list, "", &answers).json();
+    assert_eq!((json["count"].as_u64(), json["meta"]["total"].as_f64()), (Some(5), Some(10.5)));
+    assert_eq!(json["meta"]["page"], 1);
+}
+
+#[test]
+fn items_that_more_than_one_operand_has_are_left_out_by_unique() {
+    let answers = [r#"[{"id":1},{"id":2}]"#, r#"[{"id":2},{"id":3}]"#, r#"[{"id":9}]"#].map(Answer::from);
+    let tree =
+        Merged::Union(vec![Merged::Unique(vec![Merged::Source(0), Merged::Source(1)]), Merged::Source(2)]);
+    let ids = |query| {
+        let json = merge_with(&rest(), &tree, query, &answers, Some(drive::Dice(3))).json();
+        json.as_array().unwrap().iter().map(|item| item["id"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(""), [1, 3, 9]);
+    assert_eq!(ids("sort=-id"), [9, 3, 1]);
+    let page = plan(&rest(), &tree, "limit=1", 3).unwrap();
+    assert_eq!((page.query(0), page.query(2)), (Some(""), Some("limit=1")));
+}
+
+#[test]
+fn unique_over_too_many_items_or_over_pages_is_an_error() {
+    let tree = Merged::Unique(vec![Merged::Source(0), Merged::Source(1)]);
+    let page = plan(&rest(), &tree, "", 2).unwrap();
+    let limits = Limits { unique_items: 3, ..Limits::default() };
+    let mut merger = Merger::new(rest(), tree.clone(), page, limits, Late::Abort);
+    let answers = ["[1,2]", "[3,4]"].map(Answer::from);
+    assert_eq!(drive(&mut merger, &answers, None).end, Err(Broken::UniqueItems));
+    let answers = [r#"{"a":[{"id":1}],"next":"/a?marker=1"}"#, r#"{"a":[{"id":1}]}"#].map(Answer::from);
+    let outcome = merge_with(&rest(), &tree, "", &answers, None);
+    assert_eq!(outcome.end, Err(Broken::UniquePaged { source: 0 }));
+}
+
+#[test]
+fn a_source_that_is_damaged_or_different_is_left_out_and_named() {
+    for (bad, fault) in [
+        ("[{\"id\":}]", Fault::Json("an item is malformed")),
+        ("[1,]", Fault::Json("an unexpected character")),
+        ("[1", Fault::Json("it ends too early")),
+        ("[1] x", Fault::Json("it goes on after its end")),
+        ("[\"\u{1}\"]", Fault::Json("an item is malformed")),
+        ("[01]", Fault::Json("an item is malformed")),
+        ("{\"a\":[1]}", Fault::Shape),
+        ("", Fault::Json("it ends too early")),
+    ] {
+        let outcome = merge(&rest(), "", &["[7]", bad]);
+        assert_eq!(outcome.failures, [(1, fault)], "{bad}");
+        assert!(outcome.end.is_err() || outcome.text() == "[7]", "{bad}");
+    }
+    let latin = Answer::Body(b"[\"\xe9\"]".to_vec());
+    let outcome = merge_with(&rest(), &union(2), "", &[latin, Answer::from("[7]")], None);
+    assert_eq!((outcome.text(), outcome.failures.len()), ("[7]", 1));
+}
+
+#[test]
+fn an_answer_that_is_deep_or_has_a_large_item_is_a_fault_not_a_crash() {
+    let deep = format!("[{}{}]", "[".repeat(5000), "]".repeat(5000));
+    let large = format!("[\"{}\"]", "x".repeat(2 << 20));
+    let wide = format!("{{\"a\":[{{}}],\"b\":\"{}\"}}", "x".repeat(100 << 10));
+    for (bad, good) in [(&deep, "[]"), (&large, "[]"), (&wide, r#"{"a":[]}"#)] {
+        let outcome = merge(&rest(), "", &[good, bad]);
+        assert!(matches!(outcome.failures[..], [(1, Fault::TooLarge(_))]), "{:?}", outcome.failures);
+    }
+}
+
+#[test]
+fn a_source_that_fails_after_its_items_were_told_breaks_the_answer_off() {
+    let many: Vec<String> = (0..5000).map(|id| format!("{{\"id\":{id}}}")).collect();
+    let cut = format!("[{}", many.join(","));
+    let outcome = merge(&rest(), "", &[&cut, "[]"]);
+    let fault = Fault::Json("it ends too early");
+    assert_eq!(outcome.end, Err(Broken::Late { source: 0, fault }));
+
+    let page = plan(&rest(), &union(2), "", 2).unwrap();
+    let mut merger = Merger::new(rest(), union(2), page, Limits::default(), Late::Omit);
+    let outcome = drive(&mut merger, &[Answer::from(cut.as_str()), Answer::from("[8]")], None);
+    assert_eq!((outcome.json().as_array().unwrap().len(), outcome.failures.len()), (5001, 1));
+}
+
+#[test]
+fn without_any_answer_there_is_no_list() {
+    let outcome = merge_with(&rest(), &union(2), "", &[Answer::Missing, Answer::from("nonsense")], None);
+    assert_eq!(outcome.end, Err(Broken::Nothing));
+}
+
+#[test]
+fn totals_are_summed_and_no_limit_stays_none() {
+    let profile = Profile::named("openstack").unwrap();
+    let rule = profile.totals("compute", "/v2.1/limits").unwrap().clone();
+    let mut totals = merge::Totals::new(rule, 3, Limits::default());
+    let bodies = [
+        r#"{"limits":{"rate":[],"absolute":{"maxTotalCores":20,"maxTotalInstances":-1,"used":1}}}"#,
+        r#"{"limits":{"rate":[],"absolute":{"maxTotalCores":22,"maxTotalInstances":10,"extra":4}}}"#,
+    ];
+    totals.fail(2);
+    for (source, body) in bodies.iter().enumerate() {
+        assert_eq!(totals.sum(), None, "not before all have answered");
+        totals.open(source, None);
+        body.as_bytes().chunks(7).for_each(|chunk| totals.push(source, Bytes::copy_from_slice(chunk)));
+        totals.end(source);
+    }
+    let sum: serde_json::Value = serde_json::from_slice(&totals.sum().unwrap()).unwrap();
+    let expected = serde_json::json!({"maxTotalCores": 42, "maxTotalInstances": -1, "used": 1, "extra": 4});
+    assert_eq!(sum["limits"]["absolute"], expected);
+    assert_eq!(totals.failures().collect::<Vec<_>>(), [(2, &Fault::Lost)]);
+}
+
+#[test]
+fn compressed_answers_are_merged_with_plain_ones() {
+    let mut coded = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut coded, br#"[{"id":1}]"#).unwrap();
+    let coded = coded.finish().unwrap();
+    let page = plan(&rest(), &union(3), "", 3).unwrap();
+    let mut merger = Merger::new(rest(), union(3), page, Limits::default(), Late::Abort);
+    merger.open(0, Head { content_encoding: Some("gzip"), ..Head::default() });
+    merger.open(1, Head::default());
+    merger.open(2, Head { content_encoding: Some("br"), ..Head::default() });
+    merger.push(1, Bytes::from_static(br#"[{"id":2}]"#));
+    coded.chunks(3).for_each(|chunk| merger.push(0, Bytes::copy_from_slice(chunk)));
+    (0..3).for_each(|source| merger.end(source));
+    let expected = br#"[{"id":1,"scope_site":"Site1"},{"id":2,"scope_site":"Site2"}]"#;
+    assert_eq!(merger.pull(), Ok(Pull::Chunk(Bytes::from_static(expected))));
+    assert!(matches!(merger.failures().next(), Some((2, Fault::Coding(_)))));
+}
