@@ -9,6 +9,7 @@ use http::request::Parts;
 use http::{Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http1guard::Turn;
 use hyper::body::Incoming;
 use plan::{Asked, Said, Sent};
 use scope::{Plan, Site, View};
@@ -33,12 +34,13 @@ pub(crate) struct Entry {
     pub(crate) listener: Listener,
 }
 
-/// Answers one request of a client, or of one of the site's own services.
+/// Answers one request of a client, or of one of the site's own services. Interim answers need a turn.
 pub(crate) async fn handle(
     core: Rc<Core>,
     entry: Rc<Entry>,
     client: SocketAddr,
     mut request: Request<Incoming>,
+    turn: Option<Turn>,
 ) -> Response<AnswerBody> {
     let state = core.state();
     let Some(service) = state.service(&entry.service) else {
@@ -52,7 +54,7 @@ pub(crate) async fn handle(
         Err(problem) => return problem.into_response(),
     };
     let switch = switches.then(|| Switch::new(switch, Rc::clone(&ticket) as Rc<dyn Any>));
-    let walk = Walk { core, state, service, client, switch, ticket: Rc::clone(&ticket) };
+    let walk = Walk { core, state, service, client, switch, turn, ticket: Rc::clone(&ticket) };
     let mut response = walk.route(&entry, head, body).await;
     headers::drop_peers_only(response.headers_mut());
     response.body_mut().hold(ticket);
@@ -95,6 +97,7 @@ struct Walk {
     service: Rc<ServiceState>,
     client: SocketAddr,
     switch: Option<Switch>,
+    turn: Option<Turn>,
     ticket: Rc<Ticket>,
 }
 
@@ -225,7 +228,12 @@ impl Walk {
             return Problem::busy("this site has as many requests in flight as it may").into_response();
         }
         let body = self.live(body);
-        match leg::local(&self.core, &self.state, &self.service, head, body, carried).await {
+        let speaker = self.turn.as_ref().map(Turn::speaker);
+        let answer = leg::local(&self.core, &self.state, &self.service, head, body, carried, speaker).await;
+        if let Some(turn) = self.turn {
+            turn.said().await;
+        }
+        match answer {
             Ok(response) => upgrade::carry_out(response, self.switch),
             Err(failure) => failure.into_problem(&self.service.name).into_response(),
         }
@@ -385,10 +393,10 @@ pub(crate) async fn leg(
     let switch = switches.then(|| Switch::new(switch, Rc::clone(&ticket) as Rc<dyn Any>));
     // Its place is the peer's; it only counts as one more in flight.
     let in_flight = Rc::new(core.shared.enter());
-    let walk = Walk { core, state, service, client: peer.address, switch, ticket: in_flight };
+    let walk = Walk { core, state, service, client: peer.address, switch, turn: None, ticket: in_flight };
     let pause = walk.state.settings().timeouts.body_idle;
     let body = if body.is_end_stream() { LegBody::Empty } else { LegBody::Live(Live::new(body, pause)) };
-    let answer = leg::local(&walk.core, &walk.state, &walk.service, head, body, Some(&carried)).await;
+    let answer = leg::local(&walk.core, &walk.state, &walk.service, head, body, Some(&carried), None).await;
     let mut response = match answer {
         Ok(response) => upgrade::carry_out(response, walk.switch),
         Err(failure) => not_executed(failure, &walk),

@@ -9,6 +9,7 @@ use http::header::HeaderValue;
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
+use http1guard::Speaker;
 use link::Lane;
 use plan::{Sent, Why};
 use scope::Site;
@@ -82,7 +83,8 @@ impl LegFailure {
     }
 }
 
-/// Sends a request to this site's own service. With a scope, the service's own calls will carry a key.
+/// Sends a request to this site's own service. With a scope, the service's own calls will carry a key. The
+/// speaker, if there is one, tells the client of interim answers.
 pub(crate) async fn local(
     core: &Core,
     state: &State,
@@ -90,6 +92,7 @@ pub(crate) async fn local(
     mut head: Parts,
     body: LegBody,
     carried: Option<&Carried>,
+    speaker: Option<&Speaker>,
 ) -> Result<Response<AnswerBody>, LegFailure> {
     let settings = state.settings();
     let mut handed_on = None;
@@ -108,8 +111,8 @@ pub(crate) async fn local(
     headers::name_te(&mut head.headers);
     let inflow = body.inflow();
     let request = until_told(head, body);
-    let answer =
-        in_time(settings.timeouts.response, inflow.as_deref(), service.upstreams.send(request)).await;
+    let answer = service.upstreams.send_heard(request, speaker);
+    let answer = in_time(settings.timeouts.response, inflow.as_deref(), answer).await;
     let pause = settings.timeouts.body_idle;
     let answer = match answer {
         Some(Ok(response)) => {

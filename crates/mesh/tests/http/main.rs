@@ -11,6 +11,7 @@ mod expect;
 mod harness;
 mod headers;
 mod http2;
+mod interim;
 mod limits;
 mod memory;
 mod messages;
