@@ -10,7 +10,7 @@ use std::time::Duration;
 use http::request::Parts;
 use link::{ClientTls, Pool};
 use plan::Knowledge;
-use scope::{Diagnostic, Known, Plan, Scope, Site, View, Zone};
+use scope::{Diagnostic, Dialect, Known, Plan, Scope, Site, View, Zone};
 
 use crate::audit::Audit;
 use crate::body::LegBody;
@@ -246,6 +246,8 @@ pub(crate) struct State {
     services: BTreeMap<String, Rc<ServiceState>>,
     pub(crate) pool: Option<Pool>,
     scopes: RefCell<HashMap<Box<str>, Rc<Parsed>>>,
+    /// The language of who writes a scope here; others may know more services.
+    spoken: Dialect,
     here: usize,
 }
 
@@ -262,6 +264,8 @@ pub(crate) struct Parsed {
     plans: RefCell<Vec<PlannedFor>>,
     /// Every service that it names has a plan, for a request that enters here.
     makes_sense: Cell<bool>,
+    /// Every service that it names is one that is known here.
+    is_spoken: Cell<bool>,
 }
 
 struct PlannedFor {
@@ -287,7 +291,8 @@ impl State {
         let services = services.collect();
         let here = settings.atlas.find(settings.site.name()).unwrap_or_default();
         let pool = State::pool(&snapshot, before);
-        State { services, pool, scopes: RefCell::default(), here, snapshot }
+        let spoken = settings.dialect.offered(&settings.atlas);
+        State { services, pool, scopes: RefCell::default(), spoken, here, snapshot }
     }
 
     /// Connections to peers live on through a reload, unless they would be made in another way now.
@@ -342,6 +347,7 @@ impl State {
             text: canonical,
             plans: RefCell::default(),
             makes_sense: Cell::new(false),
+            is_spoken: Cell::new(false),
         });
         let mut scopes = self.scopes.borrow_mut();
         if scopes.len() >= SCOPES_REMEMBERED {
@@ -359,6 +365,16 @@ impl State {
                 self.plan(parsed, service, &self.settings().site)?;
             }
             parsed.makes_sense.set(true);
+        }
+        Ok(())
+    }
+
+    /// Whether every service that a scope names is known here, for who wrote it here: a slip would bind
+    /// nothing, without a word.
+    pub(crate) fn check_names(&self, parsed: &Parsed) -> Result<(), Diagnostic> {
+        if !parsed.is_spoken.get() {
+            self.spoken.scope(parsed.scope.text())?;
+            parsed.is_spoken.set(true);
         }
         Ok(())
     }

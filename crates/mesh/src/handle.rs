@@ -12,12 +12,12 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use http1guard::Turn;
 use hyper::body::Incoming;
 use plan::{Asked, Said, Sent};
-use scope::{Plan, Site, View};
+use scope::{Diagnostic, Plan, Site, View};
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::body::{AnswerBody, LegBody, Tape};
-use crate::carry::{self, Found, Listener};
+use crate::carry::{self, Carrier, Found, Listener};
 use crate::core::{Core, ServiceState, State, Ticket};
 use crate::dispatch::{Bodies, Dispatch};
 use crate::headers;
@@ -117,7 +117,7 @@ impl Walk {
             // Whatever scope it brought was taken out, so that also a path with one leads to the service.
             return self.here(head, body, None).await;
         }
-        let carried = match found.map_err(Problem::from).and_then(|found| self.carried(found, &head)) {
+        let carried = match found.map_err(Problem::from).and_then(|found| self.carried(found, &head, entry)) {
             Ok(Some(carried)) => carried,
             Ok(None) => return self.here(head, body, None).await,
             Err(problem) => return self.refuse(&head, problem),
@@ -142,19 +142,25 @@ impl Walk {
     }
 
     /// The scope of this request, if it has one.
-    fn carried(&self, found: Found, head: &Parts) -> Result<Option<Carried>, Problem> {
-        let read = |text: &str| self.state.scope(text).map_err(|diagnostic| Problem::bad_scope(&diagnostic));
+    fn carried(&self, found: Found, head: &Parts, entry: &Entry) -> Result<Option<Carried>, Problem> {
+        let bad_scope = |diagnostic: Diagnostic| Problem::bad_scope(&diagnostic);
+        let read = |text: &str| self.state.scope(text).map_err(bad_scope);
         let carried = match found {
             Found::Nothing => return Ok(None),
-            Found::Written { text, .. } => Carried {
-                scope: read(&text).and_then(|scope| match self.state.check(&scope) {
-                    Ok(()) => Ok(scope),
-                    Err(diagnostic) => Err(Problem::bad_scope(&diagnostic)),
-                })?,
-                entered: self.state.settings().site.clone(),
-                hops: 0,
-                sender: self.core.shared.carry.sender(&head.headers, self.client.ip()),
-            },
+            Found::Written { text, carrier } => {
+                let scope = read(&text)?;
+                // What a service hands on may come from a site that knows more services.
+                if carrier != Carrier::Baggage || entry.listener == Listener::Public {
+                    self.state.check_names(&scope).map_err(bad_scope)?;
+                }
+                self.state.check(&scope).map_err(bad_scope)?;
+                Carried {
+                    scope,
+                    entered: self.state.settings().site.clone(),
+                    hops: 0,
+                    sender: self.core.shared.carry.sender(&head.headers, self.client.ip()),
+                }
+            }
             Found::Caused(record) if self.state.settings().atlas.find(record.here.name()).is_none() => {
                 // A reload took that site away: what `here` means is no longer known.
                 return Err(carry::Error::ScopeLost.into());

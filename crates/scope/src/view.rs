@@ -133,6 +133,14 @@ impl Atlas {
         self.services.insert(site, services.into_iter().map(Into::into).collect());
     }
 
+    /// The services that some site offers; nothing if a site offers all.
+    #[must_use]
+    pub fn services(&self) -> Option<BTreeSet<&str>> {
+        let sites = (0..self.members.len()).map(|site| self.services.get(&site));
+        let offered: Option<Vec<_>> = sites.collect();
+        Some(offered?.into_iter().flatten().map(AsRef::as_ref).collect())
+    }
+
     /// Says how far apart two sites are, both ways.
     pub fn set_rtt(&mut self, from: usize, to: usize, rtt: Duration) {
         self.rtts.insert((from.min(to), from.max(to)), rtt);

@@ -15,6 +15,7 @@ mod interim;
 mod limits;
 mod memory;
 mod messages;
+mod names;
 mod operators;
 mod timeouts;
 mod tls;
