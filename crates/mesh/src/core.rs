@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::request::Parts;
+use http::{Response, StatusCode};
 use link::{ClientTls, Pool};
 use plan::Knowledge;
 use scope::{Diagnostic, Dialect, Known, Plan, Scope, Site, View, Zone};
@@ -175,6 +176,14 @@ impl Core {
     /// The time by which records are counted.
     pub(crate) fn now(&self) -> Duration {
         self.shared.started.elapsed()
+    }
+
+    /// An application answered a client's scoped request. A token that it did not refuse is that client's:
+    /// made-up ones are not worth remembering.
+    pub(crate) fn let_in<B>(&self, token: Option<carry::Sender>, answer: &Response<B>) {
+        if let Some(token) = token.filter(|_| answer.status() != StatusCode::UNAUTHORIZED) {
+            self.shared.carry.is_of_a_client(token, self.now());
+        }
     }
 
     /// Random bytes, each given once. The system is not asked for each request: that is a system call.

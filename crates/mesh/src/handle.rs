@@ -54,8 +54,20 @@ pub(crate) async fn handle(
         Err(problem) => return problem.into_response(),
     };
     let switch = switches.then(|| Switch::new(switch, Rc::clone(&ticket) as Rc<dyn Any>));
+    // A service that logs in: the answer has its token.
+    let login = match entry.listener {
+        Listener::Internal => core.shared.carry.login(&entry.service, &head).cloned(),
+        Listener::Public => None,
+    };
+    let login = login.map(|header| (header, Rc::clone(&core)));
     let walk = Walk { core, state, service, client, switch, turn, ticket: Rc::clone(&ticket) };
     let mut response = walk.route(&entry, head, body).await;
+    if let Some((header, core)) = login
+        && response.status().is_success()
+        && let Some(token) = response.headers().get(header)
+    {
+        core.shared.carry.is_of_a_service(token, core.now());
+    }
     headers::drop_peers_only(response.headers_mut());
     response.body_mut().hold(ticket);
     response
@@ -127,12 +139,16 @@ impl Walk {
             Err(problem) => return self.refuse(&head, problem),
         };
         let line = self.audit_line(&head, &carried, &plan);
+        let core = Rc::clone(&self.core);
+        let token = carried.token.filter(|_| entry.listener == Listener::Public);
         let Some(serde_json::Value::Object(mut line)) = line else {
-            return self.carry_out(plan, head, body, carried).await;
+            let response = self.carry_out(plan, head, body, carried).await;
+            core.let_in(token, &response);
+            return response;
         };
         let began = Instant::now();
-        let core = Rc::clone(&self.core);
         let response = Box::pin(self.carry_out(plan, head, body, carried)).await;
+        core.let_in(token, &response);
         let sites = response.headers().get("scope-sites").and_then(|sites| sites.to_str().ok());
         line.insert("status".to_owned(), response.status().as_u16().into());
         line.insert("sites".to_owned(), sites.into());
@@ -154,12 +170,10 @@ impl Walk {
                     self.state.check_names(&scope).map_err(bad_scope)?;
                 }
                 self.state.check(&scope).map_err(bad_scope)?;
-                Carried {
-                    scope,
-                    entered: self.state.settings().site.clone(),
-                    hops: 0,
-                    sender: self.core.shared.carry.sender(&head.headers, self.client.ip()),
-                }
+                let carry = &self.core.shared.carry;
+                let token = carry.token(&head.headers);
+                let sender = token.unwrap_or_else(|| carry.sender(&head.headers, self.client.ip()));
+                Carried { scope, entered: self.state.settings().site.clone(), hops: 0, sender, token }
             }
             Found::Caused(record) if self.state.settings().atlas.find(record.here.name()).is_none() => {
                 // A reload took that site away: what `here` means is no longer known.
@@ -170,6 +184,7 @@ impl Walk {
                 entered: record.here,
                 hops: record.hops,
                 sender: record.sender,
+                token: record.token,
             },
         };
         if carried.hops > MOST_HOPS {
@@ -457,5 +472,7 @@ fn read_leg(
         // A peer of an older version: all that it sends is counted together.
         None => carry.sender(&head.headers, peer.address.ip()),
     };
-    Ok((service, Carried { scope, entered, hops, sender }))
+    // What this site's services see of the client, and hand on.
+    let token = carry.token(&head.headers);
+    Ok((service, Carried { scope, entered, hops, sender, token }))
 }

@@ -46,6 +46,8 @@ pub(crate) struct Carried {
     pub(crate) hops: u8,
     /// Who pays for the record.
     pub(crate) sender: Sender,
+    /// The token of the client's request.
+    pub(crate) token: Option<Sender>,
 }
 
 /// A leg that has no answer.
@@ -102,6 +104,7 @@ pub(crate) async fn local(
             here: carried.entered.clone(),
             hops: carried.hops.saturating_add(1),
             sender: carried.sender,
+            token: carried.token,
         };
         // An id of the application's own is one request's: people look for it in logs.
         let shared = settings.profile.propagation.headers.is_empty();

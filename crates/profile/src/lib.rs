@@ -12,7 +12,7 @@ use std::fmt;
 use scope::Services;
 use serde::Deserialize;
 
-pub use propagation::{Form, Header, Origin, Propagation};
+pub use propagation::{Form, Header, Origin, Propagation, ServiceToken};
 
 /// The profiles that are built in, by name.
 const BUILT_IN: [(&str, &str); 2] = [
@@ -71,7 +71,11 @@ impl Profile {
         }
         let known = |name: &String| profile.services.is_empty() || profile.services.contains_key(name);
         if let Some(name) = profile.origin.services.iter().find(|name| !known(name)) {
-            return Err(Error::NoService { name: name.clone() });
+            return Err(Error::NoService { key: "origin", name: name.clone() });
+        }
+        let tokens = &profile.propagation.service_tokens;
+        if let Some(token) = tokens.iter().find(|token| !known(&token.service)) {
+            return Err(Error::NoService { key: "service_tokens", name: token.service.clone() });
         }
         Ok(profile)
     }
@@ -110,8 +114,10 @@ pub enum Error {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// A service at the origin is not one of the application's, by its canonical name.
+    /// A service is not one of the application's, by its canonical name.
     NoService {
+        /// Where it is named.
+        key: &'static str,
         /// The name.
         name: String,
     },
@@ -125,7 +131,7 @@ impl fmt::Display for Error {
                 write!(f, "`{name}` means two services, `{first}` and `{second}`")
             }
             Error::Header { name, why } => write!(f, "the header `{name}` {why}"),
-            Error::NoService { name } => write!(f, "`origin` names `{name}`, which is no service"),
+            Error::NoService { key, name } => write!(f, "`{key}` names `{name}`, which is no service"),
         }
     }
 }
@@ -185,7 +191,19 @@ mod tests {
         let openstack = Profile::named("openstack").unwrap();
         let header = Header { name: "X-OpenStack-Request-ID".into(), form: Form::ReqUuid };
         let sender = vec!["x-auth-token".to_owned()];
-        let expected = Propagation { tracestate: true, baggage: false, headers: vec![header], sender };
+        let login = ServiceToken {
+            service: "identity".into(),
+            method: "POST".into(),
+            path: "/v3/auth/tokens".into(),
+            header: "x-subject-token".into(),
+        };
+        let expected = Propagation {
+            tracestate: true,
+            baggage: false,
+            headers: vec![header],
+            sender,
+            service_tokens: vec![login],
+        };
         assert_eq!(openstack.propagation, expected);
         assert!(openstack.runs_at_origin("identity") && !openstack.runs_at_origin("image"));
 
@@ -195,6 +213,19 @@ mod tests {
             Propagation { tracestate: true, baggage: true, ..Propagation::default() }
         );
         assert!(!rest.runs_at_origin("identity"));
+    }
+
+    #[test]
+    fn a_login_is_at_a_service_of_the_application() {
+        let text = |service| {
+            format!(
+                "description = 'x'\n[services]\nid = []\n[[propagation.service_tokens]]\nservice = '{service}'\n\
+                 method = 'POST'\npath = '/'\nheader = 'x-t'"
+            )
+        };
+        assert!(Profile::read(&text("id")).is_ok());
+        let error = Profile::read(&text("di")).unwrap_err().to_string();
+        assert_eq!(error, "`service_tokens` names `di`, which is no service");
     }
 
     #[test]

@@ -19,4 +19,5 @@ mod names;
 mod operators;
 mod timeouts;
 mod tls;
+mod tokens;
 mod upgrade;
