@@ -82,3 +82,22 @@ fn a_token_that_the_service_refuses_is_nobodys() {
     let answer = call(&front, "GET /", &format!("X-Request-ID: {key}\r\nX-Token: made-up\r\n"));
     assert_eq!(answer.status(), 401, "the service's own answer");
 }
+
+/// The second site compares with the token that came over the link.
+#[test]
+fn a_key_that_was_minted_for_another_sites_client_is_its_own_too() {
+    let upstream = Upstream::fine();
+    let front = Front::tuned(Way::Peer, upstream.address(), with_tokens);
+    assert_eq!(front.ask("GET /", "X-Token: own\r\n", b"").status(), 200);
+    let key = upstream.seen()[0].field("x-request-id").unwrap();
+    let mut thief = Conn::to(front.far(false));
+    thief.send("GET / HTTP/1.1\r\nHost: x\r\nX-Scope: image: B\r\nX-Token: thief\r\n\r\n");
+    assert_eq!(thief.answer().status(), 200);
+    let mut service = Conn::to(front.far(true));
+    let mut with = |token: &str| {
+        service.send(format!("GET / HTTP/1.1\r\nHost: x\r\nX-Request-ID: {key}\r\nX-Token: {token}\r\n\r\n"));
+        service.answer()
+    };
+    assert_eq!(with("own").status(), 200);
+    with("thief").assert_problem(403, "scope-not-yours");
+}

@@ -103,6 +103,11 @@ impl Front {
         self.meshes[0].addresses("image", true)[0]
     }
 
+    /// A listener of the second site.
+    pub fn far(&self, internal: bool) -> SocketAddr {
+        self.meshes[1].addresses("image", internal)[0]
+    }
+
     /// Requests in flight at the client's site.
     pub fn in_flight(&self) -> usize {
         self.meshes[0].in_flight()
