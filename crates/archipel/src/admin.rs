@@ -1,4 +1,4 @@
-//! The admin socket: HTTP over a Unix socket in the state directory, for `archipel bypass`.
+//! The admin socket: HTTP over a Unix socket in the state directory, for `archipel bypass` and `status`.
 
 use std::convert::Infallible;
 use std::io;

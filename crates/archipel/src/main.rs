@@ -6,6 +6,7 @@ mod demo_command;
 mod init_command;
 mod run_command;
 mod scope_command;
+mod status_command;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -35,6 +36,8 @@ enum Command {
     Init(init_command::InitCommand),
     /// Turn a running mesh into plain forwarding, at once, and back.
     Bypass(bypass_command::BypassCommand),
+    /// Say what a running mesh is doing.
+    Status(status_command::StatusCommand),
     /// Check, rewrite and try out scopes.
     #[command(subcommand)]
     Scope(scope_command::ScopeCommand),
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Check(command) => command.run(),
         Command::Init(command) => command.run(),
         Command::Bypass(command) => command.run(),
+        Command::Status(command) => command.run(),
         Command::Scope(command) => command.run(),
     };
     match outcome.and_then(|line| print(&line)) {

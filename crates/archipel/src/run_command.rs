@@ -8,7 +8,7 @@ use archipel::config::{Config, Error};
 use archipel::{admin, assemble};
 use clap::Args;
 use mesh::Mesh;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::LocalSet;
 
 use crate::{Failure, check_command, say};
@@ -40,13 +40,15 @@ impl RunCommand {
             let socket = admin::listen(&config.state).await.map_err(Failure::Io)?;
             let mesh = Mesh::start(settings, config.threads, audit, secret);
             let mesh = Arc::new(mesh.map_err(|error| Failure::Usage(error.to_string()))?);
+            // Before anybody is told that it is there: a SIGHUP that nobody waits for ends a process.
+            let signals = Signals::wait().map_err(Failure::Io)?;
             announce(&config, &mesh);
             let serving = tokio::task::spawn_local(admin::serve(
                 socket,
                 config.site.to_string(),
                 Arc::downgrade(&mesh),
             ));
-            self.follow_signals(&config, &mesh).await?;
+            self.follow(signals, &config, &mesh).await;
             serving.abort();
             let _ = std::fs::remove_file(admin::path(&config.state));
             say("stopping: no new connections; answering what is in flight");
@@ -58,15 +60,13 @@ impl RunCommand {
         })
     }
 
-    async fn follow_signals(&self, started_with: &Config, mesh: &Mesh) -> Result<(), Failure> {
-        let on = |kind| signal(kind).map_err(Failure::Io);
-        let (mut hangup, mut terminate, mut interrupt) =
-            (on(SignalKind::hangup())?, on(SignalKind::terminate())?, on(SignalKind::interrupt())?);
+    /// Reloads when told to, and returns when told to stop.
+    async fn follow(&self, mut signals: Signals, started_with: &Config, mesh: &Mesh) {
         loop {
             tokio::select! {
-                _ = terminate.recv() => return Ok(()),
-                _ = interrupt.recv() => return Ok(()),
-                _ = hangup.recv() => self.reload(started_with, mesh),
+                _ = signals.terminate.recv() => return,
+                _ = signals.interrupt.recv() => return,
+                _ = signals.hangup.recv() => self.reload(started_with, mesh),
             }
         }
     }
@@ -90,6 +90,24 @@ impl RunCommand {
             }
             Err(why) => say(&format!("not reloaded, the old configuration stays:\n{why}")),
         }
+    }
+}
+
+/// What an operator tells a process by signals.
+struct Signals {
+    hangup: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// From now on they are waited for.
+    fn wait() -> io::Result<Signals> {
+        Ok(Signals {
+            hangup: signal(SignalKind::hangup())?,
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
 }
 

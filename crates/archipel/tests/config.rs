@@ -210,6 +210,20 @@ fn default_scopes_are_planned_against_the_sites() {
     }
 }
 
+/// A profile that lists no services cannot tell a slip; the file can.
+#[test]
+fn a_default_scope_names_services_that_some_site_offers() {
+    let scoped = |scope: &str| {
+        let peers =
+            "[link]\nlisten = '127.0.0.1:7400'\n[peers.B]\naddress = 'b:1'\nservices = ['image', 'cart']";
+        let least = LEAST.replace("openstack", "rest");
+        read(&format!("{least}services.image.scope = '{scope}'\n{peers}")).map(drop)
+    };
+    assert!(scoped("image: B, Cart: B").is_ok());
+    let fault = scoped("image: B, cat: B").unwrap_err().to_string();
+    assert_eq!(fault, "t.toml:6: no service is called `cat`");
+}
+
 #[test]
 fn one_fault_is_not_reported_as_another() {
     let fine_but_for_the_peer = "peers.Site2.address = 'b'\nlink.listen = '127.0.0.1:7400'\n\

@@ -262,6 +262,12 @@ fn bypass_sends_a_scoped_request_to_the_local_service_until_it_is_off() {
     assert_eq!(get(address, "/", &AWAY).status(), 503);
     let on = home.archipel(&["bypass", "on"]);
     assert_eq!(String::from_utf8_lossy(&on.stdout), "bypass is on at Site1\n");
+    let status = home.archipel(&["status"]);
+    let status = String::from_utf8_lossy(&status.stdout);
+    assert!(status.contains("Site1") && status.contains("bypass     on"), "{status}");
+    let json = home.archipel(&["status", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!((&json["site"], &json["bypass"]), (&"Site1".into(), &true.into()));
     assert_eq!(get(address, "/", &AWAY).text(), "here");
     let off = home.archipel(&["bypass", "off"]);
     assert_eq!(String::from_utf8_lossy(&off.stdout), "bypass is off at Site1\n");

@@ -24,6 +24,7 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::aside::Aside;
 use crate::guard::{Guard, Progress};
 use crate::limits::Limits;
 use crate::refusal;
@@ -62,6 +63,11 @@ pub struct Guarded<IO> {
     answer: Option<Bytes>,
     /// Who waits for the refusal to be written.
     reader: Option<Waker>,
+    aside: Option<Aside>,
+    /// What is left to write of something said aside. Once begun it is written whole, before anything else.
+    saying: Bytes,
+    /// Whom `aside` wakes.
+    task: Option<Waker>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +90,16 @@ impl<IO> Guarded<IO> {
             phase: Phase::Reading,
             answer: None,
             reader: None,
+            aside: None,
+            saying: Bytes::new(),
+            task: None,
         }
+    }
+
+    /// Writes what is said here, whenever the server has nothing to write.
+    #[must_use]
+    pub fn with_aside(self, aside: Aside) -> Guarded<IO> {
+        Guarded { aside: Some(aside), ..self }
     }
 
     /// What was refused on this connection, if anything was.
@@ -253,6 +268,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Guarded<IO> {
 
 impl<IO: AsyncWrite + Unpin> AsyncWrite for Guarded<IO> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.poll_rest(cx))?;
         Pin::new(&mut self.io).poll_write(cx, buf)
     }
 
@@ -261,6 +277,7 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Guarded<IO> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        ready!(self.poll_rest(cx))?;
         Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
     }
 
@@ -269,8 +286,10 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Guarded<IO> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_rest(cx))?;
         ready!(Pin::new(&mut self.io).poll_flush(cx))?;
-        self.poll_answer(cx)
+        ready!(self.poll_answer(cx))?;
+        self.poll_aside(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -284,18 +303,51 @@ impl<IO: AsyncWrite + Unpin> Guarded<IO> {
         let Some(answer) = &mut self.answer else {
             return Poll::Ready(Ok(()));
         };
-        while answer.has_remaining() {
-            let written = ready!(Pin::new(&mut self.io).poll_write(cx, answer))?;
-            if written == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-            }
-            answer.advance(written);
-        }
+        ready!(poll_whole(&mut self.io, answer, cx))?;
         if let Some(reader) = self.reader.take() {
             reader.wake();
         }
         Pin::new(&mut self.io).poll_flush(cx)
     }
+
+    /// Writes what was said aside: the server has nothing to write.
+    fn poll_aside(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(aside) = &self.aside else { return Poll::Ready(Ok(())) };
+        if !self.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
+            aside.serve_by(cx.waker());
+            self.task = Some(cx.waker().clone());
+        }
+        if !aside.is_busy() {
+            return Poll::Ready(Ok(()));
+        }
+        while let Some(next) = aside.next() {
+            self.saying = next;
+            ready!(poll_whole(&mut self.io, &mut self.saying, cx))?;
+        }
+        ready!(Pin::new(&mut self.io).poll_flush(cx))?;
+        aside.done();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Writes the rest of what was begun.
+    fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        poll_whole(&mut self.io, &mut self.saying, cx)
+    }
+}
+
+fn poll_whole<IO: AsyncWrite + Unpin>(
+    io: &mut IO,
+    bytes: &mut Bytes,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<()>> {
+    while bytes.has_remaining() {
+        let written = ready!(Pin::new(&mut *io).poll_write(cx, bytes))?;
+        if written == 0 {
+            return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+        }
+        bytes.advance(written);
+    }
+    Poll::Ready(Ok(()))
 }
 
 #[cfg(test)]

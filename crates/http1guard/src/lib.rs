@@ -10,9 +10,11 @@
 //!
 //! In the order in which a byte meets them: `guard` (which part of which request is this?), `line`,
 //! `head` and `target` (the request line and the fields), `chunked` (bodies and trailers), `violation`
-//! (what was wrong), and for connections `guarded` and `refusal` (the answer).
+//! (what was wrong), and for connections `guarded`, `refusal` (the answer) and `aside` (interim answers, which
+//! not every server can send).
 
 mod ascii;
+mod aside;
 mod chunked;
 mod guard;
 mod guarded;
@@ -23,6 +25,7 @@ mod refusal;
 mod target;
 mod violation;
 
+pub use aside::{Aside, Speaker, Turn};
 pub use guard::{Guard, Progress};
 pub use guarded::Guarded;
 pub use limits::Limits;

@@ -1,16 +1,17 @@
 //! What one core holds: its view of the current settings, its pools, and its cache of scopes.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::request::Parts;
+use http::{Response, StatusCode};
 use link::{ClientTls, Pool, Revoked};
 use plan::{Knowledge, Reach};
-use scope::{Diagnostic, Known, Plan, Scope, Site, View, Zone};
+use scope::{Diagnostic, Dialect, Known, Plan, Scope, Site, View, Zone};
 
 use crate::audit::Audit;
 use crate::body::LegBody;
@@ -183,6 +184,14 @@ impl Core {
         self.shared.started.elapsed()
     }
 
+    /// An application answered a client's scoped request. A token that it did not refuse is that client's:
+    /// made-up ones are not worth remembering.
+    pub(crate) fn let_in<B>(&self, token: Option<carry::Sender>, answer: &Response<B>) {
+        if let Some(token) = token.filter(|_| answer.status() != StatusCode::UNAUTHORIZED) {
+            self.shared.carry.is_of_a_client(token, self.now());
+        }
+    }
+
     /// Random bytes, each given once. The system is not asked for each request: that is a system call.
     pub(crate) fn random(&self, bytes: &mut [u8]) {
         let mut fresh = self.random.borrow_mut();
@@ -259,6 +268,8 @@ pub(crate) struct State {
     services: Rc<BTreeMap<String, Rc<ServiceState>>>,
     pub(crate) pool: Option<Pool>,
     scopes: RefCell<HashMap<Box<str>, Rc<Parsed>>>,
+    /// The language of who writes a scope here; others may know more services.
+    spoken: Dialect,
     here: usize,
 }
 
@@ -275,6 +286,8 @@ pub(crate) struct Parsed {
     plans: RefCell<Vec<PlannedFor>>,
     /// Every service that it names has a plan, for a request that enters here.
     makes_sense: Cell<bool>,
+    /// Every service that it names is one that is known here.
+    is_spoken: Cell<bool>,
 }
 
 struct PlannedFor {
@@ -302,7 +315,8 @@ impl State {
         let here = sites.find(settings.site.name()).unwrap_or_default();
         let pool = State::pool(&snapshot, before);
         set_peers(pool.as_ref(), &*sites);
-        State { services, pool, scopes: RefCell::default(), here, sites, snapshot }
+        let spoken = settings.dialect.offered(&*sites);
+        State { services, pool, scopes: RefCell::default(), spoken, here, sites, snapshot }
     }
 
     /// The same, with other sites: what was planned is planned anew.
@@ -313,6 +327,7 @@ impl State {
             services: Rc::clone(&self.services),
             pool: self.pool.clone(),
             scopes: RefCell::default(),
+            spoken: self.settings().dialect.offered(&*sites),
             here: sites.find(self.settings().site.name()).unwrap_or_default(),
             sites,
         }
@@ -369,6 +384,7 @@ impl State {
             text: canonical,
             plans: RefCell::default(),
             makes_sense: Cell::new(false),
+            is_spoken: Cell::new(false),
         });
         let mut scopes = self.scopes.borrow_mut();
         if scopes.len() >= SCOPES_REMEMBERED {
@@ -386,6 +402,16 @@ impl State {
                 self.plan(parsed, service, &self.settings().site)?;
             }
             parsed.makes_sense.set(true);
+        }
+        Ok(())
+    }
+
+    /// Whether every service that a scope names is known here, for who wrote it here: a slip would bind
+    /// nothing, without a word.
+    pub(crate) fn check_names(&self, parsed: &Parsed) -> Result<(), Diagnostic> {
+        if !parsed.is_spoken.get() {
+            self.spoken.scope(parsed.scope.text())?;
+            parsed.is_spoken.set(true);
         }
         Ok(())
     }
@@ -444,6 +470,10 @@ impl View for Entered<'_> {
 
     fn offers(&self, site: usize, service: &str) -> bool {
         self.sites.offers(site, service)
+    }
+
+    fn services(&self) -> Option<BTreeSet<&str>> {
+        self.sites.services()
     }
 
     fn rtt(&self, from: usize, to: usize) -> Option<Duration> {

@@ -130,7 +130,8 @@ impl Dispatch {
                     detail: "the body is too long to be sent a second time".to_owned(),
                 }),
                 Some(body) if site == state.settings().site => {
-                    leg::local(&core, &state, &service, head, body, Some(&carried)).await
+                    // Whose answer it will be is not known yet: none says anything before it.
+                    leg::local(&core, &state, &service, head, body, Some(&carried), None).await
                 }
                 Some(body) => leg::peer(&state, &service.name, &site, head, body, &carried).await,
             };

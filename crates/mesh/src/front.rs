@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Request;
-use http1guard::Guarded;
+use http::{Request, Version};
+use http1guard::{Aside, Guarded};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -148,14 +148,18 @@ impl Serve {
             builder.max_headers(settings.limits.headers);
         }
         let (core, entry, client) = (self.core, self.entry, self.client);
+        let aside = Aside::new();
+        let guarded = Guarded::new(stream, limits).with_aside(aside.clone());
         let service = service_fn(move |request: Request<Incoming>| {
+            // Older clients take the first answer for the last (RFC 9110, 15.2).
+            let turn = (request.version() == Version::HTTP_11).then(|| aside.turn());
+            let (core, entry) = (Rc::clone(&core), Rc::clone(&entry));
             // Boxed: hyper keeps room for one request for as long as the connection lives.
-            let answer = Box::pin(handle::handle(Rc::clone(&core), Rc::clone(&entry), client, request));
+            let answer = Box::pin(handle::handle(core, entry, client, request, turn));
             async move { Ok::<_, Infallible>(answer.await) }
         });
         let times = &settings.timeouts;
-        let stream = Paced::new(Guarded::new(stream, limits), times.header, times.body_idle);
-        let stream = TokioIo::new(stream);
+        let stream = TokioIo::new(Paced::new(guarded, times.header, times.body_idle));
         let mut connection = pin!(builder.serve_connection(stream, service).with_upgrades());
         tokio::select! {
             _ = connection.as_mut() => return,
@@ -179,7 +183,8 @@ impl Serve {
             .auto_date_header(false);
         let (core, entry, client) = (self.core, self.entry, self.client);
         let service = service_fn(move |request: Request<Incoming>| {
-            let answer = handle::handle(Rc::clone(&core), Rc::clone(&entry), client, request);
+            // hyper's HTTP/2 cannot send interim answers.
+            let answer = handle::handle(Rc::clone(&core), Rc::clone(&entry), client, request, None);
             async move { Ok::<_, Infallible>(answer.await) }
         });
         let stream = Paced::new(stream, settings.timeouts.header, settings.timeouts.body_idle);

@@ -9,15 +9,16 @@ use http::request::Parts;
 use http::{Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http1guard::Turn;
 use hyper::body::Incoming;
 use plan::{Asked, Said, Sent};
-use scope::{Plan, Site};
+use scope::{Diagnostic, Plan, Site};
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::backstage;
 use crate::body::{AnswerBody, LegBody, Tape};
-use crate::carry::{self, Found, Listener};
+use crate::carry::{self, Carrier, Found, Listener};
 use crate::core::{Core, ServiceState, State, Ticket};
 use crate::dispatch::{Bodies, Dispatch};
 use crate::headers;
@@ -34,12 +35,13 @@ pub(crate) struct Entry {
     pub(crate) listener: Listener,
 }
 
-/// Answers one request of a client, or of one of the site's own services.
+/// Answers one request of a client, or of one of the site's own services. Interim answers need a turn.
 pub(crate) async fn handle(
     core: Rc<Core>,
     entry: Rc<Entry>,
     client: SocketAddr,
     mut request: Request<Incoming>,
+    turn: Option<Turn>,
 ) -> Response<AnswerBody> {
     let state = core.state();
     let Some(service) = state.service(&entry.service) else {
@@ -53,8 +55,20 @@ pub(crate) async fn handle(
         Err(problem) => return problem.into_response(),
     };
     let switch = switches.then(|| Switch::new(switch, Rc::clone(&ticket) as Rc<dyn Any>));
-    let walk = Walk { core, state, service, client, switch, ticket: Rc::clone(&ticket) };
+    // A service that logs in: the answer has its token.
+    let login = match entry.listener {
+        Listener::Internal => core.shared.carry.login(&entry.service, &head).cloned(),
+        Listener::Public => None,
+    };
+    let login = login.map(|header| (header, Rc::clone(&core)));
+    let walk = Walk { core, state, service, client, switch, turn, ticket: Rc::clone(&ticket) };
     let mut response = walk.route(&entry, head, body).await;
+    if let Some((header, core)) = login
+        && response.status().is_success()
+        && let Some(token) = response.headers().get(header)
+    {
+        core.shared.carry.is_of_a_service(token, core.now());
+    }
     headers::drop_peers_only(response.headers_mut());
     response.body_mut().hold(ticket);
     response
@@ -96,6 +110,7 @@ struct Walk {
     service: Rc<ServiceState>,
     client: SocketAddr,
     switch: Option<Switch>,
+    turn: Option<Turn>,
     ticket: Rc<Ticket>,
 }
 
@@ -115,7 +130,7 @@ impl Walk {
             // Whatever scope it brought was taken out, so that also a path with one leads to the service.
             return self.here(head, body, None).await;
         }
-        let carried = match found.map_err(Problem::from).and_then(|found| self.carried(found, &head)) {
+        let carried = match found.map_err(Problem::from).and_then(|found| self.carried(found, &head, entry)) {
             Ok(Some(carried)) => carried,
             Ok(None) => {
                 self.core.counts.unscoped.add(1);
@@ -129,12 +144,16 @@ impl Walk {
         };
         self.core.counts.scoped.add(1);
         let line = self.audit_line(&head, &carried, &plan);
+        let core = Rc::clone(&self.core);
+        let token = carried.token.filter(|_| entry.listener == Listener::Public);
         let Some(serde_json::Value::Object(mut line)) = line else {
-            return self.carry_out(plan, head, body, carried).await;
+            let response = self.carry_out(plan, head, body, carried).await;
+            core.let_in(token, &response);
+            return response;
         };
         let began = Instant::now();
-        let core = Rc::clone(&self.core);
         let response = Box::pin(self.carry_out(plan, head, body, carried)).await;
+        core.let_in(token, &response);
         let sites = response.headers().get("scope-sites").and_then(|sites| sites.to_str().ok());
         line.insert("status".to_owned(), response.status().as_u16().into());
         line.insert("sites".to_owned(), sites.into());
@@ -144,19 +163,23 @@ impl Walk {
     }
 
     /// The scope of this request, if it has one.
-    fn carried(&self, found: Found, head: &Parts) -> Result<Option<Carried>, Problem> {
-        let read = |text: &str| self.state.scope(text).map_err(|diagnostic| Problem::bad_scope(&diagnostic));
+    fn carried(&self, found: Found, head: &Parts, entry: &Entry) -> Result<Option<Carried>, Problem> {
+        let bad_scope = |diagnostic: Diagnostic| Problem::bad_scope(&diagnostic);
+        let read = |text: &str| self.state.scope(text).map_err(bad_scope);
         let carried = match found {
             Found::Nothing => return Ok(None),
-            Found::Written { text, .. } => Carried {
-                scope: read(&text).and_then(|scope| match self.state.check(&scope) {
-                    Ok(()) => Ok(scope),
-                    Err(diagnostic) => Err(Problem::bad_scope(&diagnostic)),
-                })?,
-                entered: self.state.settings().site.clone(),
-                hops: 0,
-                sender: self.core.shared.carry.sender(&head.headers, self.client.ip()),
-            },
+            Found::Written { text, carrier } => {
+                let scope = read(&text)?;
+                // What a service hands on may come from a site that knows more services.
+                if carrier != Carrier::Baggage || entry.listener == Listener::Public {
+                    self.state.check_names(&scope).map_err(bad_scope)?;
+                }
+                self.state.check(&scope).map_err(bad_scope)?;
+                let carry = &self.core.shared.carry;
+                let token = carry.token(&head.headers);
+                let sender = token.unwrap_or_else(|| carry.sender(&head.headers, self.client.ip()));
+                Carried { scope, entered: self.state.settings().site.clone(), hops: 0, sender, token }
+            }
             Found::Caused(record) if self.state.sites.find(record.here.name()).is_none() => {
                 // A reload took that site away: what `here` means is no longer known.
                 return Err(carry::Error::ScopeLost.into());
@@ -166,6 +189,7 @@ impl Walk {
                 entered: record.here,
                 hops: record.hops,
                 sender: record.sender,
+                token: record.token,
             },
         };
         if carried.hops > MOST_HOPS {
@@ -230,7 +254,12 @@ impl Walk {
             return Problem::busy("this site has as many requests in flight as it may").into_response();
         }
         let body = self.live(body);
-        match leg::local(&self.core, &self.state, &self.service, head, body, carried).await {
+        let speaker = self.turn.as_ref().map(Turn::speaker);
+        let answer = leg::local(&self.core, &self.state, &self.service, head, body, carried, speaker).await;
+        if let Some(turn) = self.turn {
+            turn.said().await;
+        }
+        match answer {
             Ok(response) => upgrade::carry_out(response, self.switch),
             Err(failure) => failure.into_problem(&self.service.name).into_response(),
         }
@@ -398,10 +427,10 @@ pub(crate) async fn leg(
     let switch = switches.then(|| Switch::new(switch, Rc::clone(&ticket) as Rc<dyn Any>));
     // Its place is the peer's; it only counts as one more in flight.
     let in_flight = Rc::new(core.shared.enter());
-    let walk = Walk { core, state, service, client: peer.address, switch, ticket: in_flight };
+    let walk = Walk { core, state, service, client: peer.address, switch, turn: None, ticket: in_flight };
     let pause = walk.state.settings().timeouts.body_idle;
     let body = if body.is_end_stream() { LegBody::Empty } else { LegBody::Live(Live::new(body, pause)) };
-    let answer = leg::local(&walk.core, &walk.state, &walk.service, head, body, Some(&carried)).await;
+    let answer = leg::local(&walk.core, &walk.state, &walk.service, head, body, Some(&carried), None).await;
     let mut response = match answer {
         Ok(response) => upgrade::carry_out(response, walk.switch),
         Err(failure) => not_executed(failure, &walk),
@@ -456,5 +485,7 @@ fn read_leg(
         // A peer of an older version: all that it sends is counted together.
         None => carry.sender(&head.headers, peer.address.ip()),
     };
-    Ok((service, Carried { scope, entered, hops, sender }))
+    // What this site's services see of the client, and hand on.
+    let token = carry.token(&head.headers);
+    Ok((service, Carried { scope, entered, hops, sender, token }))
 }

@@ -9,6 +9,7 @@ use http::header::HeaderValue;
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
+use http1guard::Speaker;
 use link::Lane;
 use plan::{Sent, Why};
 use scope::Site;
@@ -45,6 +46,8 @@ pub(crate) struct Carried {
     pub(crate) hops: u8,
     /// Who pays for the record.
     pub(crate) sender: Sender,
+    /// The token of the client's request.
+    pub(crate) token: Option<Sender>,
 }
 
 /// A leg that has no answer.
@@ -82,7 +85,8 @@ impl LegFailure {
     }
 }
 
-/// Sends a request to this site's own service. With a scope, the service's own calls will carry a key.
+/// Sends a request to this site's own service. With a scope, the service's own calls will carry a key. The
+/// speaker, if there is one, tells the client of interim answers.
 pub(crate) async fn local(
     core: &Core,
     state: &State,
@@ -90,6 +94,7 @@ pub(crate) async fn local(
     mut head: Parts,
     body: LegBody,
     carried: Option<&Carried>,
+    speaker: Option<&Speaker>,
 ) -> Result<Response<AnswerBody>, LegFailure> {
     let settings = state.settings();
     let mut handed_on = None;
@@ -99,6 +104,7 @@ pub(crate) async fn local(
             here: carried.entered.clone(),
             hops: carried.hops.saturating_add(1),
             sender: carried.sender,
+            token: carried.token,
         };
         // An id of the application's own is one request's: people look for it in logs.
         let shared = settings.profile.propagation.headers.is_empty();
@@ -108,8 +114,8 @@ pub(crate) async fn local(
     headers::name_te(&mut head.headers);
     let inflow = body.inflow();
     let request = until_told(head, body);
-    let answer =
-        in_time(settings.timeouts.response, inflow.as_deref(), service.upstreams.send(request)).await;
+    let answer = service.upstreams.send_heard(request, speaker);
+    let answer = in_time(settings.timeouts.response, inflow.as_deref(), answer).await;
     let pause = settings.timeouts.body_idle;
     let answer = match answer {
         Some(Ok(response)) => {

@@ -5,7 +5,7 @@
 //! In the order in which a request meets them: `mesh` (threads and listeners), `front` and `paced`
 //! (connections), `handle` (the walk of a request), `carry` (which scope it has), `core` (the plan,
 //! remembered), `dispatch` (a plan of several sites), `leg` (one request to one site), `upstream` (the local
-//! service), `inflow` and `body` (bodies), `upgrade`, `said` and `problem` (answers), `audit`, `observe`.
+//! service), `inflow` and `body` (bodies), `interim`, `upgrade`, `said` and `problem` (answers), `audit`, `observe`.
 
 mod audit;
 mod backstage;
@@ -17,6 +17,7 @@ mod front;
 mod handle;
 mod headers;
 mod inflow;
+mod interim;
 mod leg;
 mod mesh;
 mod metrics;

@@ -1,6 +1,6 @@
 //! The sites as the data plane sees them: one snapshot, replaced as a whole when the membership changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -59,6 +59,10 @@ impl View for Fixed {
 
     fn offers(&self, site: usize, service: &str) -> bool {
         self.atlas.offers(site, service)
+    }
+
+    fn services(&self) -> Option<BTreeSet<&str>> {
+        self.atlas.services()
     }
 
     fn rtt(&self, from: usize, to: usize) -> Option<Duration> {

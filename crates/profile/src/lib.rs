@@ -16,7 +16,7 @@ use scope::Services;
 use serde::Deserialize;
 
 pub use lists::{List, Lists, Next, Paging, Sort, Totals};
-pub use propagation::{Form, Header, Origin, Propagation};
+pub use propagation::{Form, Header, Origin, Propagation, ServiceToken};
 
 /// The profiles that are built in, by name.
 const BUILT_IN: [(&str, &str); 2] = [
@@ -82,6 +82,10 @@ impl Profile {
         let known = |name: &String| profile.services.is_empty() || profile.services.contains_key(name);
         if let Some(name) = profile.origin.services.iter().find(|name| !known(name)) {
             return Err(Error::NoService { part: "origin", name: name.clone() });
+        }
+        let tokens = &profile.propagation.service_tokens;
+        if let Some(token) = tokens.iter().find(|token| !known(&token.service)) {
+            return Err(Error::NoService { part: "service_tokens", name: token.service.clone() });
         }
         if let Some(name) = profile.lists.stranger(known) {
             return Err(Error::NoService { part: "lists", name: name.clone() });
@@ -218,7 +222,19 @@ mod tests {
         let openstack = Profile::named("openstack").unwrap();
         let header = Header { name: "X-OpenStack-Request-ID".into(), form: Form::ReqUuid };
         let sender = vec!["x-auth-token".to_owned()];
-        let expected = Propagation { tracestate: true, baggage: false, headers: vec![header], sender };
+        let login = ServiceToken {
+            service: "identity".into(),
+            method: "POST".into(),
+            path: "/v3/auth/tokens".into(),
+            header: "x-subject-token".into(),
+        };
+        let expected = Propagation {
+            tracestate: true,
+            baggage: false,
+            headers: vec![header],
+            sender,
+            service_tokens: vec![login],
+        };
         assert_eq!(openstack.propagation, expected);
         assert!(openstack.runs_at_origin("identity") && !openstack.runs_at_origin("image"));
 
@@ -228,6 +244,19 @@ mod tests {
             Propagation { tracestate: true, baggage: true, ..Propagation::default() }
         );
         assert!(!rest.runs_at_origin("identity"));
+    }
+
+    #[test]
+    fn a_login_is_at_a_service_of_the_application() {
+        let text = |service| {
+            format!(
+                "description = 'x'\n[services]\nid = []\n[[propagation.service_tokens]]\nservice = '{service}'\n\
+                 method = 'POST'\npath = '/'\nheader = 'x-t'"
+            )
+        };
+        assert!(Profile::read(&text("id")).is_ok());
+        let error = Profile::read(&text("di")).unwrap_err().to_string();
+        assert_eq!(error, "`service_tokens` names `di`, which is no service");
     }
 
     #[test]

@@ -14,6 +14,22 @@ pub struct Propagation {
     pub headers: Vec<Header>,
     /// The headers that say who sent a request. Without them it is the client's address.
     pub sender: Vec<String>,
+    /// How services get tokens of their own, for the headers of `sender`.
+    pub service_tokens: Vec<ServiceToken>,
+}
+
+/// A request by which a service logs in. Whoever sends it to an internal listener is one.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceToken {
+    /// The canonical name of the service that gives tokens out.
+    pub service: String,
+    /// The request's method.
+    pub method: String,
+    /// What its path ends with.
+    pub path: String,
+    /// The header of the answer that has the token.
+    pub header: String,
 }
 
 /// A header that services hand on.
@@ -77,6 +93,7 @@ impl Propagation {
             }
         }
         names.extend(self.sender.iter().map(String::as_str));
+        names.extend(self.service_tokens.iter().map(|token| token.header.as_str()));
         let bad = names.into_iter().find(|name| name.is_empty() || !name.bytes().all(is_token))?;
         Some((bad, "is not the name of a header"))
     }

@@ -42,6 +42,12 @@ impl Services {
         if self.names.is_empty() { Some(lower.into()) } else { self.names.get(lower.as_str()).cloned() }
     }
 
+    /// Whether every name is a service.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.names.is_empty()
+    }
+
     /// Every name and alias.
     pub fn known(&self) -> impl Iterator<Item = &str> + Clone {
         self.names.keys().map(AsRef::as_ref)
@@ -58,6 +64,24 @@ pub struct Dialect {
 }
 
 impl Dialect {
+    /// The same for who writes a scope: where every name is a service, only those that a site offers are. A
+    /// slip would bind nothing, without a word.
+    ///
+    /// ```
+    /// # use scope::{Atlas, Dialect, Site};
+    /// let mut atlas = Atlas::new(Site::new("A")).unwrap();
+    /// atlas.set_services(0, ["image"]);
+    /// let dialect = Dialect::default().offered(&atlas);
+    /// assert!(dialect.scope("image: A").is_ok() && dialect.scope("imgae: A").is_err());
+    /// ```
+    #[must_use]
+    pub fn offered(&self, view: &dyn View) -> Dialect {
+        let offered = view.services().filter(|_| self.services.is_open());
+        let services =
+            offered.map(|names| names.into_iter().fold(Services::open(), |all, name| all.with(name, [])));
+        Dialect { services: services.unwrap_or_else(|| self.services.clone()), ..self.clone() }
+    }
+
     /// Reads a scope.
     ///
     /// ```

@@ -118,6 +118,8 @@ pub trait View {
     fn find(&self, name: &str) -> Option<usize>;
     /// Whether a site offers a service, by its canonical name.
     fn offers(&self, site: usize, service: &str) -> bool;
+    /// Every service that some site offers, by its canonical name; nothing where a site may offer any.
+    fn services(&self) -> Option<BTreeSet<&str>>;
     /// The measured or estimated round trip between two sites, if it is known; zero from a site to itself.
     fn rtt(&self, from: usize, to: usize) -> Option<Duration>;
     /// The value of one of a site's labels.
@@ -232,6 +234,12 @@ impl View for Atlas {
 
     fn offers(&self, site: usize, service: &str) -> bool {
         self.services.get(&site).is_none_or(|services| services.contains(service))
+    }
+
+    fn services(&self) -> Option<BTreeSet<&str>> {
+        let sites = (0..self.members.len()).map(|site| self.services.get(&site));
+        let offered: Option<Vec<_>> = sites.collect();
+        Some(offered?.into_iter().flatten().map(AsRef::as_ref).collect())
     }
 
     fn rtt(&self, from: usize, to: usize) -> Option<Duration> {

@@ -207,6 +207,14 @@ impl View for Snapshot {
         services.is_some_and(|services| services.as_ref().is_none_or(|services| services.contains(service)))
     }
 
+    fn services(&self) -> Option<BTreeSet<&str>> {
+        let mut all = BTreeSet::new();
+        for seen in &self.0.seen {
+            all.extend(seen.record.says.services.as_ref()?.iter().map(AsRef::as_ref));
+        }
+        Some(all)
+    }
+
     fn rtt(&self, from: usize, to: usize) -> Option<Duration> {
         self.distance(from, to).map(|(rtt, _)| rtt)
     }

@@ -49,11 +49,12 @@ pub(super) fn settings(mut root: Table<'_>) -> Option<Settings> {
     let mut atlas = site.as_ref().map(|site| names::atlas(site.get_ref(), &labels, &here, &peers));
     let zones = names::zones(root.table("zones"), atlas.as_mut(), &dialect);
     let atlas = atlas.filter(|_| profile.is_some());
+    let spoken = atlas.as_ref().map_or_else(|| dialect.clone(), |atlas| dialect.offered(atlas));
     let scopes: Vec<_> = read
         .iter()
         .map(|(name, service)| {
             let entry = service.scope.as_ref()?;
-            names::scope(entry, name, &here, atlas.as_ref(), &dialect)
+            names::scope(entry, name, &here, atlas.as_ref(), &spoken)
         })
         .collect();
     for (service, scope) in read.values_mut().zip(scopes) {

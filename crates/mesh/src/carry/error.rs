@@ -67,6 +67,8 @@ pub enum Error {
     /// The key is ours and its record is gone. To serve the call without its scope could put things at the
     /// wrong site without a word.
     ScopeLost,
+    /// The key is ours, and the token beside it is another client's.
+    NotYours,
     /// There is no room for a record.
     TooManyRecords(Full),
     /// The request has no room for another header.
@@ -80,6 +82,7 @@ impl Error {
         match self {
             Error::Malformed { .. } => StatusCode::BAD_REQUEST,
             Error::ScopeLost => StatusCode::SERVICE_UNAVAILABLE,
+            Error::NotYours => StatusCode::FORBIDDEN,
             Error::TooManyRecords(_) => StatusCode::TOO_MANY_REQUESTS,
             Error::TooManyHeaders => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         }
@@ -91,6 +94,7 @@ impl Error {
         match self {
             Error::Malformed { .. } => "scope-malformed",
             Error::ScopeLost => "scope-lost",
+            Error::NotYours => "scope-not-yours",
             Error::TooManyRecords(_) => "too-many-scoped-requests",
             Error::TooManyHeaders => "too-many-headers",
         }
@@ -104,6 +108,10 @@ impl fmt::Display for Error {
             Error::ScopeLost => f.write_str(
                 "the request that caused this call is no longer known here, and neither is its scope: \
                  send that request again",
+            ),
+            Error::NotYours => f.write_str(
+                "this call has the id of one client's request and the token of another client: a service \
+                 hands on both, or has a token of its own",
             ),
             Error::TooManyRecords(Full::Sender) => f.write_str(
                 "this sender has as many scoped requests on record as it may have: send fewer, or later",

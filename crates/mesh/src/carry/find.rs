@@ -73,7 +73,9 @@ impl Carry {
             return written(text, Carrier::Path);
         }
         if let Some(key) = key {
-            return self.records.get(key, now).map(Found::Caused).ok_or(Error::ScopeLost);
+            let record = self.records.get(key, now).ok_or(Error::ScopeLost)?;
+            let yours = self.may_be_caused(&record, &parts.headers, now);
+            return if yours { Ok(Found::Caused(record)) } else { Err(Error::NotYours) };
         }
         if let Some(text) = baggage {
             let text = text.map_err(|fault| Error::Malformed { carrier: Carrier::Baggage, fault })?;

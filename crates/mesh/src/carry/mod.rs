@@ -4,11 +4,12 @@
 //! the mesh mints a [`Key`], records what the key stands for, and puts it where the application's profile
 //! says that services hand things on. A later call with that key was caused by that request.
 //!
-//! A trace id or a token alone never selects a scope: many requests share them.
+//! A trace id or a token alone never selects a scope: many requests share them. But the token of another client
+//! shows that a key was not handed on.
 //!
 //! In the order in which a request meets them: `find` (what it carries, taken out of it), `path`, `members`
-//! (lists such as `tracestate`), `percent`, `key`, `hex`, `sender`, `records`, `hand_on`, `trace`. There is no
-//! socket, clock or randomness here: time is a duration since any fixed start, the same for all calls.
+//! (lists such as `tracestate`), `percent`, `key`, `hex`, `sender`, `records`, `tokens`, `hand_on`, `trace`. There is
+//! no socket, clock or randomness here: time is a duration since any fixed start, the same for all calls.
 
 mod error;
 mod find;
@@ -21,6 +22,7 @@ mod path;
 mod percent;
 mod records;
 mod sender;
+mod tokens;
 mod trace;
 
 use http::header::InvalidHeaderName;
@@ -33,6 +35,7 @@ pub use records::{Full, Limits, Record, Records};
 pub use sender::Sender;
 
 use names::Names;
+use tokens::Tokens;
 
 /// One application's way of carrying scopes, and the keys that were handed on. Shared by all cores.
 #[derive(Debug)]
@@ -40,6 +43,7 @@ pub struct Carry {
     names: Names,
     secret: Secret,
     records: Records,
+    tokens: Tokens,
 }
 
 impl Carry {
@@ -50,7 +54,8 @@ impl Carry {
         secret: Secret,
         limits: Limits,
     ) -> Result<Carry, InvalidHeaderName> {
-        Ok(Carry { names: Names::new(propagation)?, secret, records: Records::new(limits) })
+        let (names, tokens) = (Names::new(propagation)?, Tokens::new(limits.lifetime));
+        Ok(Carry { names, secret, records: Records::new(limits), tokens })
     }
 
     /// The keys that were handed on.

@@ -20,16 +20,36 @@ pub(super) struct Names {
     pub(super) baggage: bool,
     pub(super) headers: Vec<(HeaderName, Form)>,
     pub(super) sender: Vec<HeaderName>,
+    pub(super) logins: Vec<Login>,
+}
+
+/// How a service gets a token for itself.
+#[derive(Debug)]
+pub(super) struct Login {
+    pub(super) service: String,
+    pub(super) method: String,
+    pub(super) path: String,
+    /// Where the answer has the token.
+    pub(super) header: HeaderName,
 }
 
 impl Names {
     pub(super) fn new(propagation: &Propagation) -> Result<Names, InvalidHeaderName> {
         let header = |header: &profile::Header| Ok((header.name.parse()?, header.form));
+        let login = |token: &profile::ServiceToken| {
+            Ok(Login {
+                service: token.service.clone(),
+                method: token.method.clone(),
+                path: token.path.clone(),
+                header: token.header.parse()?,
+            })
+        };
         Ok(Names {
             tracestate: propagation.tracestate,
             baggage: propagation.baggage,
             headers: propagation.headers.iter().map(header).collect::<Result<_, InvalidHeaderName>>()?,
             sender: propagation.sender.iter().map(|name| name.parse()).collect::<Result<_, _>>()?,
+            logins: propagation.service_tokens.iter().map(login).collect::<Result<_, InvalidHeaderName>>()?,
         })
     }
 }

@@ -18,7 +18,7 @@ use super::key::Key;
 use super::sender::Sender;
 
 /// Enough that cores seldom meet in one.
-const SHARDS: usize = 32;
+pub(super) const SHARDS: usize = 32;
 
 /// Senders that a sweep of a shard looks at, and records of each. Above one each, so that expired records
 /// go faster than new ones come.
@@ -53,6 +53,8 @@ pub struct Record {
     pub hops: u8,
     /// Whom the record is counted for.
     pub sender: Sender,
+    /// The token that the request came with, if it had one.
+    pub token: Option<Sender>,
 }
 
 impl Record {
@@ -246,15 +248,15 @@ impl Senders {
     }
 }
 
-fn low_bits(number: u128) -> usize {
+pub(super) fn low_bits(number: u128) -> usize {
     usize::from(number.to_le_bytes().first().copied().unwrap_or_default())
 }
 
-fn pick<T>(shards: &[T; SHARDS], number: usize) -> &T {
+pub(super) fn pick<T>(shards: &[T; SHARDS], number: usize) -> &T {
     shards.get(number % SHARDS).expect("a remainder is less than what it is the remainder of")
 }
 
 /// A table is whole between any two of its operations: one that another thread left by panicking is good.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

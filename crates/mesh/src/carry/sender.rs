@@ -7,7 +7,8 @@ use http::HeaderMap;
 
 use super::Carry;
 
-/// A sender, as a hash that cannot be turned back into a token or an address, or be aimed at.
+/// A sender, or the token of one, as a hash that cannot be turned back into a token or an address, or be aimed
+/// at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sender(pub(super) u128);
 
@@ -33,14 +34,8 @@ impl Carry {
     /// of all are full. So a request that the application answers with 401 is to be forgotten.
     #[must_use]
     pub fn sender(&self, headers: &HeaderMap, client: IpAddr) -> Sender {
-        let mut parts: Vec<&[u8]> = Vec::new();
-        for name in &self.names.sender {
-            for value in headers.get_all(name) {
-                parts.extend([name.as_str().as_bytes(), value.as_bytes()]);
-            }
-        }
-        if !parts.is_empty() {
-            return Sender(self.secret.hash(&parts));
+        if let Some(token) = self.token(headers) {
+            return token;
         }
         match client.to_canonical() {
             IpAddr::V4(client) => Sender(self.secret.hash(&[&client.octets()])),

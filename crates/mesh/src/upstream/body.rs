@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use hyper::client::conn::http1::SendRequest;
 
+use super::connect::Connection;
 use super::slot::InFlight;
 
 /// The body of an answer. Dropped before its end, it closes its connection: that is cheaper than to read
@@ -20,13 +20,13 @@ pub struct PooledBody<B: 'static> {
 }
 
 struct Lease<B> {
-    sender: SendRequest<B>,
+    connection: Connection<B>,
     in_flight: InFlight<B>,
 }
 
 impl<B: 'static> PooledBody<B> {
-    pub(super) fn new(body: Incoming, sender: SendRequest<B>, in_flight: InFlight<B>) -> Self {
-        let mut pooled = PooledBody { body, lease: Some(Lease { sender, in_flight }) };
+    pub(super) fn new(body: Incoming, connection: Connection<B>, in_flight: InFlight<B>) -> Self {
+        let mut pooled = PooledBody { body, lease: Some(Lease { connection, in_flight }) };
         if pooled.body.is_end_stream() {
             pooled.release();
         }
@@ -34,8 +34,8 @@ impl<B: 'static> PooledBody<B> {
     }
 
     fn release(&mut self) {
-        if let Some(Lease { sender, in_flight }) = self.lease.take() {
-            Rc::clone(in_flight.slot()).put_back(sender);
+        if let Some(Lease { connection, in_flight }) = self.lease.take() {
+            Rc::clone(in_flight.slot()).put_back(connection);
         }
     }
 }

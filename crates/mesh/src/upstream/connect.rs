@@ -17,9 +17,16 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::ear::{Ear, Unread};
 use super::error::{BoxError, Kind};
 use super::{Settings, Target};
 use crate::headers::HEADERS_ON_STACK;
+
+/// A connection of hyper's, and who hears the interim answers on it.
+pub(super) struct Connection<B> {
+    pub(super) sender: SendRequest<B>,
+    pub(super) ear: Ear,
+}
 
 /// Connects and hands the connection to a task of this core.
 ///
@@ -28,7 +35,7 @@ pub(super) async fn connect<B>(
     target: &Target,
     open: &Arc<AtomicUsize>,
     settings: &Settings,
-) -> Result<SendRequest<B>, (Kind, BoxError)>
+) -> Result<Connection<B>, (Kind, BoxError)>
 where
     B: Body + 'static,
     B::Data: Send,
@@ -41,7 +48,8 @@ where
     };
     let stream = dial(target, settings.connect_timeout).await?;
     let unreachable = |error: hyper::Error| (Kind::Unreachable, error.into());
-    let io = TokioIo::new(Io { stream, _open: open });
+    let ear = Ear::default();
+    let io = TokioIo::new(Io { stream, ear: ear.clone(), unread: Unread::default(), _open: open });
     let mut builder = Builder::new();
     if settings.max_headers > HEADERS_ON_STACK {
         builder.max_headers(settings.max_headers);
@@ -51,7 +59,7 @@ where
         // Its errors reach whoever waits for an answer; between requests nobody needs to know.
         let _ = connection.with_upgrades().await;
     });
-    Ok(sender)
+    Ok(Connection { sender, ear })
 }
 
 async fn dial(target: &Target, limit: Duration) -> Result<Stream, (Kind, BoxError)> {
@@ -97,6 +105,8 @@ impl Drop for Open {
 
 struct Io {
     stream: Stream,
+    ear: Ear,
+    unread: Unread,
     _open: Open,
 }
 
@@ -112,9 +122,10 @@ impl AsyncRead for Io {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Plain(tcp) => Pin::new(tcp).poll_read(cx, buffer),
-            Stream::Tls(tls) => Pin::new(&mut **tls).poll_read(cx, buffer),
+        let Io { stream, ear, unread, .. } = &mut *self;
+        match stream {
+            Stream::Plain(tcp) => unread.poll_read(tcp, ear, cx, buffer),
+            Stream::Tls(tls) => unread.poll_read(&mut **tls, ear, cx, buffer),
         }
     }
 }

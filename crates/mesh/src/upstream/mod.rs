@@ -10,11 +10,12 @@
 //! says [`Sent::Maybe`].
 //!
 //! In the order in which a request meets them: `send` (which target, and what to do when it fails),
-//! `slot` (one target: its idle connections), `connect` (a new connection), `body` (the answer, which
-//! gives the connection back), `error`. Beside them: [`health`], `tls`.
+//! `slot` (one target: its idle connections), `connect` (a new connection), `ear` (interim answers), `body`
+//! (the answer, which gives the connection back), `error`. Beside them: [`health`], `tls`.
 
 mod body;
 mod connect;
+mod ear;
 mod error;
 pub mod health;
 mod send;

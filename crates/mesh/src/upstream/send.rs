@@ -8,12 +8,12 @@ use http::header::HOST;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Request, Response, Uri, Version};
 use http_body::Body;
+use http1guard::Speaker;
 use hyper::body::Incoming;
-use hyper::client::conn::http1::SendRequest;
 use plan::Sent;
 
 use super::body::PooledBody;
-use super::connect::connect;
+use super::connect::{Connection, connect};
 use super::error::{BoxError, Kind, SendError};
 use super::slot::{InFlight, Slot};
 use super::{Health, Settings, Target};
@@ -50,17 +50,35 @@ where
         self.send_noting(request, &Cell::new(Sent::No)).await
     }
 
+    /// The same, and lets the client hear the interim answers.
+    pub async fn send_heard(
+        &self,
+        request: Request<B>,
+        speaker: Option<&Speaker>,
+    ) -> Result<Response<PooledBody<B>>, SendError<B>> {
+        self.send_to_any(request, &Cell::new(Sent::No), speaker).await
+    }
+
     /// The same, for who may drop the future and must know what that leaves behind: `sent` holds whether
     /// any of the request may have left by now.
     pub async fn send_noting(
         &self,
+        request: Request<B>,
+        sent: &Cell<Sent>,
+    ) -> Result<Response<PooledBody<B>>, SendError<B>> {
+        self.send_to_any(request, sent, None).await
+    }
+
+    async fn send_to_any(
+        &self,
         mut request: Request<B>,
         sent: &Cell<Sent>,
+        speaker: Option<&Speaker>,
     ) -> Result<Response<PooledBody<B>>, SendError<B>> {
         let mut tried = Vec::new();
         let mut failure = (Kind::Unreachable, BoxError::from("the service has no targets"));
         while let Some((index, slot)) = self.choose(&tried) {
-            match self.attempt(index, slot, request, sent).await {
+            match self.attempt(index, slot, request, sent, speaker).await {
                 Ok(response) => return Ok(response),
                 Err(SendError { request: Some(unsent), kind, source, .. }) => {
                     request = *unsent;
@@ -108,15 +126,16 @@ where
         slot: &Rc<Slot<B>>,
         mut request: Request<B>,
         sent: &Cell<Sent>,
+        speaker: Option<&Speaker>,
     ) -> Result<Response<PooledBody<B>>, SendError<B>> {
         to_origin_form(&mut request, &slot.target);
         let in_flight = InFlight::at(slot);
         while let Some(taken) = slot.take() {
-            let Some(mut sender) = taken.awake().await else { continue };
-            match hand_over(&mut sender, request, sent).await {
+            let Some(mut connection) = taken.awake().await else { continue };
+            match hand_over(&mut connection, request, sent, speaker).await {
                 Ok(response) => {
                     self.health.answered(index);
-                    return Ok(response.map(|body| PooledBody::new(body, sender, in_flight)));
+                    return Ok(response.map(|body| PooledBody::new(body, connection, in_flight)));
                 }
                 // The service closed it while it was idle, and the request was not written: the next one.
                 Err(SendError { request: Some(unsent), .. }) => request = *unsent,
@@ -125,8 +144,8 @@ where
         }
         // Boxed: it is large, and seldom needed.
         let connecting = Box::pin(connect(&slot.target, &slot.open, &self.settings));
-        let mut sender = match connecting.await {
-            Ok(sender) => sender,
+        let mut connection = match connecting.await {
+            Ok(connection) => connection,
             Err((kind, source)) => {
                 if kind != Kind::TooMany {
                     self.health.connect_failed(index);
@@ -134,10 +153,10 @@ where
                 return Err(SendError::unsent(request, kind, source));
             }
         };
-        match hand_over(&mut sender, request, sent).await {
+        match hand_over(&mut connection, request, sent, speaker).await {
             Ok(response) => {
                 self.health.answered(index);
-                Ok(response.map(|body| PooledBody::new(body, sender, in_flight)))
+                Ok(response.map(|body| PooledBody::new(body, connection, in_flight)))
             }
             Err(error) => {
                 // It accepts only to close: no better than one that does not accept.
@@ -153,12 +172,14 @@ where
 /// The only place where a request leaves. After it, only hyper can say that nothing was written: it then
 /// hands the request back.
 async fn hand_over<B: Body + 'static>(
-    sender: &mut SendRequest<B>,
+    connection: &mut Connection<B>,
     request: Request<B>,
     sent: &Cell<Sent>,
+    speaker: Option<&Speaker>,
 ) -> Result<Response<Incoming>, SendError<B>> {
     sent.set(Sent::Maybe);
-    sender.try_send_request(request).await.map_err(|mut error| match error.take_message() {
+    connection.ear.listen(speaker);
+    connection.sender.try_send_request(request).await.map_err(|mut error| match error.take_message() {
         Some(request) => {
             sent.set(Sent::No);
             SendError::unsent(request, Kind::Reset, error.into_error().into())

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
-use hyper::client::conn::http1::SendRequest;
-
 use super::Target;
+use super::connect::Connection;
 
 /// After so long without a request, the service may have had enough of a connection.
 const DOZES_AFTER: Duration = Duration::from_millis(100);
@@ -27,7 +26,7 @@ pub(super) struct Slot<B> {
 
 /// A connection out of the pool.
 pub(super) struct Taken<B> {
-    sender: SendRequest<B>,
+    connection: Connection<B>,
     dozing: bool,
 }
 
@@ -37,16 +36,16 @@ impl<B> Taken<B> {
     /// Its end may lie unread in the kernel, and a request written to it then would be lost and in doubt.
     /// So the reactor gets to look first; yielding is what makes it. Not for a connection in steady use:
     /// that costs a system call, and a service closes what is idle.
-    pub(super) async fn awake(self) -> Option<SendRequest<B>> {
+    pub(super) async fn awake(self) -> Option<Connection<B>> {
         if self.dozing {
             tokio::task::yield_now().await;
         }
-        self.sender.is_ready().then_some(self.sender)
+        self.connection.sender.is_ready().then_some(self.connection)
     }
 }
 
 struct Idle<B> {
-    sender: SendRequest<B>,
+    connection: Connection<B>,
     since: Instant,
 }
 
@@ -71,7 +70,7 @@ impl<B> Slot<B> {
     pub(super) fn take(&self) -> Option<Taken<B>> {
         let mut idle = self.idle.borrow_mut();
         let now = Instant::now();
-        while let Some(Idle { sender, since }) = idle.pop_back() {
+        while let Some(Idle { connection, since }) = idle.pop_back() {
             let age = now.duration_since(since);
             if age >= self.idle_timeout {
                 // Those before it are older.
@@ -79,8 +78,8 @@ impl<B> Slot<B> {
                 return None;
             }
             // Not ready: the service closed it.
-            if sender.is_ready() {
-                return Some(Taken { sender, dozing: age >= DOZES_AFTER });
+            if connection.sender.is_ready() {
+                return Some(Taken { connection, dozing: age >= DOZES_AFTER });
             }
         }
         None
@@ -90,33 +89,33 @@ impl<B> Slot<B> {
     pub(super) fn sweep(&self) {
         let now = Instant::now();
         let fresh = |idle: &Idle<B>| now.duration_since(idle.since) < self.idle_timeout;
-        self.idle.borrow_mut().retain(|idle| fresh(idle) && idle.sender.is_ready());
+        self.idle.borrow_mut().retain(|idle| fresh(idle) && idle.connection.sender.is_ready());
     }
 
-    fn put(&self, sender: SendRequest<B>) {
+    fn put(&self, connection: Connection<B>) {
         let mut idle = self.idle.borrow_mut();
         if idle.len() >= self.max_idle {
             // The oldest is the least likely to be alive.
             idle.pop_front();
         }
         if self.max_idle > 0 {
-            idle.push_back(Idle { sender, since: Instant::now() });
+            idle.push_back(Idle { connection, since: Instant::now() });
         }
     }
 }
 
 impl<B: 'static> Slot<B> {
     /// The answer was read to its end: the next request may use its connection.
-    pub(super) fn put_back(self: Rc<Self>, mut sender: SendRequest<B>) {
-        if sender.is_ready() {
-            self.put(sender);
-        } else if !sender.is_closed() {
+    pub(super) fn put_back(self: Rc<Self>, mut connection: Connection<B>) {
+        if connection.sender.is_ready() {
+            self.put(connection);
+        } else if !connection.sender.is_closed() {
             // An early answer: the request's body is still on its way, and the connection is of use to
             // nobody until its end. Without this task it would be closed then. Or it speaks something
             // else from now on, and this ends at once.
             tokio::task::spawn_local(async move {
-                if sender.ready().await.is_ok() {
-                    self.put(sender);
+                if connection.sender.ready().await.is_ok() {
+                    self.put(connection);
                 }
             });
         }

@@ -13,6 +13,7 @@ mod hostile;
 mod keys;
 mod limits;
 mod openstack;
+mod tokens;
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,7 +64,8 @@ fn random() -> impl FnMut(&mut [u8]) {
 /// What a client's request with this scope leaves on record.
 fn record(carry: &Carry, headers: &HeaderMap, scope: &str) -> Record {
     let here = Site::new("Site1").unwrap();
-    Record { scope: scope.into(), here, hops: 0, sender: carry.sender(headers, CLIENT) }
+    let (sender, token) = (carry.sender(headers, CLIENT), carry.token(headers));
+    Record { scope: scope.into(), here, hops: 0, sender, token }
 }
 
 /// Hands a request on with a scope; returns the headers that its service sees.

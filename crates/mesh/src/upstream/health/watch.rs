@@ -51,11 +51,11 @@ pub async fn watch(targets: Vec<Target>, check: Check, health: Arc<Health>) {
 /// On a connection of its own: a target that no longer accepts one is down, whatever its old ones do.
 async fn ask(target: &Target, check: &Check) -> Result<StatusCode, BoxError> {
     let settings = Settings { connect_timeout: check.timeout, ..Settings::default() };
-    let mut sender = connect(target, &Arc::default(), &settings).await.map_err(|(_, source)| source)?;
+    let mut connection = connect(target, &Arc::default(), &settings).await.map_err(|(_, source)| source)?;
     let request = Request::get(check.path.clone())
         .header(HOST, format!("{}:{}", target.host, target.port))
         .header(USER_AGENT, "archipel")
         .header(CONNECTION, "close")
         .body(Empty::<Bytes>::new())?;
-    Ok(sender.send_request(request).await?.status())
+    Ok(connection.sender.send_request(request).await?.status())
 }

@@ -99,6 +99,16 @@ impl Front {
         client.answer_to(line)
     }
 
+    /// Where the site's own services reach this one, if it was tuned to have such a listener.
+    pub fn internal(&self) -> SocketAddr {
+        self.meshes[0].addresses("image", true)[0]
+    }
+
+    /// A listener of the second site.
+    pub fn far(&self, internal: bool) -> SocketAddr {
+        self.meshes[1].addresses("image", internal)[0]
+    }
+
     /// Requests in flight at the client's site.
     pub fn in_flight(&self) -> usize {
         self.meshes[0].in_flight()

@@ -1,0 +1,76 @@
+//! `archipel status`: what a running mesh says of itself.
+
+use std::path::PathBuf;
+
+use archipel::admin;
+use clap::Args;
+use http::Method;
+use serde_json::Value;
+use tokio::task::LocalSet;
+
+use crate::{Failure, check_command};
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  archipel status
+  archipel status --json | jq .in_flight
+
+With `mode = \"observe\"` it counts the calls that could be told to be caused by a client's request,
+and those that could not: the latter would not follow a scope.")]
+pub(crate) struct StatusCommand {
+    #[command(flatten)]
+    running: Running,
+    /// As one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which mesh is meant.
+#[derive(Args)]
+pub(crate) struct Running {
+    /// The configuration that the mesh was started with.
+    #[arg(value_name = "FILE", default_value = "archipel.toml")]
+    file: PathBuf,
+    /// Its state directory, if the file cannot be read just now.
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+}
+
+impl Running {
+    /// Asks it, and waits for its answer.
+    pub(crate) fn ask(self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failure> {
+        let state = match self.state {
+            Some(state) => state,
+            None => check_command::load(&self.file)?.state.clone(),
+        };
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Io)?;
+        let answer = LocalSet::new().block_on(&runtime, admin::ask(&state, method, path, body));
+        answer.map_err(|why| Failure::Io(std::io::Error::other(why)))
+    }
+}
+
+impl StatusCommand {
+    /// The lines to print.
+    pub(crate) fn run(self) -> Result<String, Failure> {
+        let status = self.running.ask(Method::GET, "/v1/status", None)?;
+        Ok(if self.json { status.to_string() } else { in_words(&status) })
+    }
+}
+
+fn in_words(status: &Value) -> String {
+    let site = status.get("site").and_then(Value::as_str).unwrap_or("unknown");
+    let bypass = status.get("bypass").and_then(Value::as_bool).unwrap_or_default();
+    let count = |path: &str| status.pointer(path).and_then(Value::as_u64).unwrap_or_default();
+    format!(
+        "site       {site}\n\
+         bypass     {}\n\
+         in flight  {} requests\n\
+         observed   {} calls with a known cause, {} without",
+        if bypass { "on: scopes are not followed" } else { "off" },
+        count("/in_flight"),
+        count("/observed/attributed"),
+        count("/observed/unattributed"),
+    )
+}

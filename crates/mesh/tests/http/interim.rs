@@ -1,0 +1,225 @@
+//! Interim answers (1xx): a service's early hints reach a client of HTTP/1.1 at once, and in order.
+
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+
+use crate::harness::{Conn, Front, STUCK, Upstream, Way};
+use crate::tls;
+
+const HINT: &str = "HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n";
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// Reads an early hint.
+#[track_caller]
+fn assert_hint(client: &mut Conn) {
+    let hint = client.head().unwrap();
+    assert_eq!(hint.line, "HTTP/1.1 103 Early Hints");
+    assert_eq!(hint.fields, [("link".to_owned(), "</style.css>; rel=preload".to_owned())]);
+}
+
+/// Reads an answer that no other answer comes before.
+#[track_caller]
+fn assert_final(client: &mut Conn, body: &str) {
+    let head = client.head().unwrap();
+    assert_eq!(head.status(), 200, "{head:?}");
+    let length = head.field("content-length").unwrap().parse().unwrap();
+    assert_eq!(String::from_utf8(client.exactly(length)).unwrap(), body);
+}
+
+#[test]
+fn hints_in_one_piece_with_the_answer_come_before_it() {
+    let upstream = Upstream::answering(&[HINT, "HTTP/1.1 102 Processing\r\n\r\n", HINT, OK].concat());
+    let front = Front::new(Way::Local, &upstream);
+    let certificate = tls::certificate(&[b"http/1.1"]);
+    let secure = Front::tuned(Way::Local, upstream.address(), |settings| {
+        settings.services.get_mut("image").unwrap().tls = Some(Arc::clone(&certificate.server));
+    });
+    let trusting = tls::trusting(&certificate, &[b"http/1.1"]);
+    for mut client in [front.connect(), tls::connect(secure.address, &trusting)] {
+        // On a connection that is kept, each request has its own.
+        for _ in 0..3 {
+            client.send(front.head("GET /", ""));
+            assert_hint(&mut client);
+            assert_eq!(client.head().unwrap().line, "HTTP/1.1 102 Processing");
+            assert_hint(&mut client);
+            assert_final(&mut client, "ok");
+        }
+    }
+}
+
+#[test]
+fn a_hint_does_not_wait_for_the_answer() {
+    let (go, wait) = channel();
+    let wait = Mutex::new(wait);
+    let upstream = Upstream::script(move |conn| {
+        while conn.request().is_some() {
+            for _ in 0..2 {
+                conn.send(HINT);
+                wait.lock().unwrap().recv_timeout(STUCK).unwrap();
+            }
+            conn.send(OK);
+        }
+    });
+    let front = Front::new(Way::Local, &upstream);
+    let mut client = front.connect();
+    for _ in 0..2 {
+        client.send(front.head("GET /", ""));
+        for _ in 0..2 {
+            assert_hint(&mut client);
+            go.send(()).unwrap();
+        }
+        assert_final(&mut client, "ok");
+    }
+}
+
+#[test]
+fn hints_of_pipelined_requests_stay_with_their_answers() {
+    let long = "x".repeat(1 << 20);
+    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{long}", long.len());
+    let upstream = Upstream::answering(&[HINT, &answer].concat());
+    let front = Front::new(Way::Local, &upstream);
+    let mut client = front.connect();
+    client.send(front.head("GET /", "").repeat(4));
+    for _ in 0..4 {
+        assert_hint(&mut client);
+        assert_final(&mut client, &long);
+    }
+}
+
+#[test]
+fn a_client_that_waits_for_the_word_gets_it_once() {
+    let upstream = Upstream::script(|conn| {
+        while conn.head().is_some() {
+            conn.send([HINT, "HTTP/1.1 100 Continue\r\n\r\n"].concat());
+            assert_eq!(conn.exactly(5), b"hello");
+            conn.send([HINT, OK].concat());
+        }
+    });
+    let front = Front::new(Way::Local, &upstream);
+    let mut client = front.connect();
+    for _ in 0..2 {
+        client.send(front.head("POST /", "Expect: 100-continue\r\nContent-Length: 5\r\n"));
+        let mut first = [client.head().unwrap().status(), client.head().unwrap().status()];
+        first.sort_unstable();
+        assert_eq!(first, [100, 103]);
+        client.send("hello");
+        assert_hint(&mut client);
+        assert_final(&mut client, "ok");
+    }
+}
+
+/// It would take the first answer for the last.
+#[test]
+fn a_client_of_http_1_0_gets_the_answer_only() {
+    let upstream = Upstream::answering(&[HINT, OK].concat());
+    let front = Front::new(Way::Local, &upstream);
+    let mut client = front.connect();
+    client.send("GET / HTTP/1.0\r\nHost: service\r\n\r\n");
+    assert_final(&mut client, "ok");
+    client.assert_closed();
+}
+
+#[test]
+fn hints_of_another_site_and_of_one_of_several_are_dropped() {
+    let upstream = Upstream::answering(&[HINT, OK].concat());
+    let front = Front::new(Way::Peer, &upstream);
+    let mut client = front.connect();
+    for _ in 0..2 {
+        client.send(front.head("GET /", ""));
+        assert_final(&mut client, "ok");
+    }
+    let front = Front::new(Way::Local, &upstream);
+    let mut client = front.connect();
+    for _ in 0..2 {
+        client.send(front.head("GET /", "X-Scope: image: A; B\r\n"));
+        assert_final(&mut client, "ok");
+    }
+}
+
+#[test]
+fn a_hint_says_nothing_that_is_for_one_hop_or_for_peers() {
+    let upstream = Upstream::answering(
+        &[
+            "HTTP/1.1 103 Early Hints\r\nArchipel-Unsent: 1\r\nConnection: x-secret, close\r\nX-Secret: 1\r\n\
+             Keep-Alive: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\nUpgrade: x\r\nTE: trailers\r\n\
+             Link: </style.css>; rel=preload\r\n\r\n",
+            OK,
+        ]
+        .concat(),
+    );
+    let front = Front::new(Way::Local, &upstream);
+    let mut client = front.connect();
+    client.send(front.head("GET /", ""));
+    assert_hint(&mut client);
+    assert_final(&mut client, "ok");
+}
+
+#[test]
+fn a_hint_may_come_before_a_switch_of_protocols() {
+    let upstream = Upstream::script(|conn| {
+        conn.head().unwrap();
+        conn.send(
+            [HINT, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n"]
+                .concat(),
+        );
+        let sent = conn.exactly(5);
+        conn.send(sent);
+    });
+    let front = Front::new(Way::Local, &upstream);
+    let mut client = front.connect();
+    client.send(front.head("GET /", "Connection: upgrade\r\nUpgrade: echo\r\n"));
+    assert_hint(&mut client);
+    assert_eq!(client.head().unwrap().status(), 101);
+    client.send("hello");
+    assert_eq!(client.exactly(5), b"hello");
+}
+
+#[test]
+fn a_service_that_says_too_much_is_cut_short_and_its_answer_is_not() {
+    let giant = format!("HTTP/1.1 103 Early Hints\r\nLink: {}\r\n\r\n", "x".repeat(30_000));
+    for (interim, most) in [(HINT.repeat(10_000), 1000), (giant, 0)] {
+        let upstream = Upstream::answering(&[&interim, OK].concat());
+        let front = Front::new(Way::Local, &upstream);
+        let mut client = front.connect();
+        for _ in 0..2 {
+            client.send(front.head("GET /", ""));
+            let mut hints = 0;
+            let last = loop {
+                let head = client.head().unwrap();
+                if head.status() != 103 {
+                    break head;
+                }
+                hints += 1;
+            };
+            assert!(hints <= most, "{hints}");
+            assert_eq!(last.status(), 200);
+            assert_eq!(client.exactly(2), b"ok");
+        }
+    }
+}
+
+/// Its request is given up, and no word of it reaches the next one.
+#[test]
+fn hints_after_the_answer_was_given_up_are_not_heard() {
+    let (go, wait) = channel::<()>();
+    let wait = Mutex::new(wait);
+    let upstream = Upstream::script(move |conn| {
+        while let Some(request) = conn.request() {
+            if request.line.contains("/late") {
+                let _ = wait.lock().unwrap().recv_timeout(STUCK);
+                conn.send([HINT, OK].concat());
+            } else {
+                conn.send(OK);
+            }
+        }
+    });
+    let front = Front::tuned(Way::Local, upstream.address(), |settings| {
+        settings.timeouts.response = std::time::Duration::from_secs(1);
+    });
+    let mut client = front.connect();
+    client.send(front.head("GET /late", ""));
+    client.answer().assert_problem(504, "timeout");
+    go.send(()).unwrap();
+    client.send(front.head("GET /", ""));
+    assert_final(&mut client, "ok");
+}

@@ -1,0 +1,78 @@
+//! A service that nobody offers: a slip where a client wrote it, and not where another site did.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use mesh::{Fixed, Settings};
+use scope::Atlas;
+
+use crate::harness::{ANY_PORT, Conn, Front, Upstream, Way};
+
+/// The first site knows one service more than the second.
+fn with_services(settings: &mut Settings) {
+    let offered: &[&str] = if settings.site.name() == "A" { &["image", "volume"] } else { &["image"] };
+    let members = settings.sites.members();
+    let mut atlas = Atlas::new(members.iter().cloned()).unwrap();
+    let address = |site: usize| settings.sites.address(site).map(str::to_owned);
+    let mut peers = BTreeMap::new();
+    for (position, site) in members.iter().enumerate() {
+        atlas.set_services(position, offered.iter().copied());
+        peers.extend(address(position).map(|address| (site.clone(), address)));
+    }
+    settings.sites = Arc::new(Fixed { atlas, peers });
+    settings.services.get_mut("image").unwrap().internal = vec![ANY_PORT];
+}
+
+#[test]
+fn a_misspelt_service_is_refused_where_the_client_enters() {
+    let upstream = Upstream::fine();
+    let front = Front::tuned(Way::Local, upstream.address(), with_services);
+    for (line, fields) in [
+        ("GET /", "X-Scope: imgae: A\r\n"),
+        ("GET /", "X-Scope: image: A, vol: A\r\n"),
+        ("GET /", "baggage: scope=imgae%3A%20A\r\n"),
+        ("GET /_scope/imgae:A/x", ""),
+    ] {
+        // The second time it comes from memory.
+        for _ in 0..2 {
+            let answer = front.ask(line, fields, b"");
+            answer.assert_problem(400, "bad-scope");
+            assert!(answer.text().contains("no service is called"), "{}", answer.text());
+            assert!(answer.text().contains("position"), "{}", answer.text());
+        }
+    }
+    let help = front.ask("GET /", "X-Scope: imgae: A\r\n", b"").text();
+    assert!(help.contains("similar name") && help.contains("image"), "{help}");
+    assert_eq!(upstream.connections(), 0);
+    // What some site offers may be named here, if only for a call that comes later.
+    assert_eq!(front.ask("GET /", "X-Scope: image: A, Volume: B\r\n", b"").status(), 200);
+}
+
+#[test]
+fn a_default_scope_is_read_like_a_clients() {
+    let upstream = Upstream::fine();
+    for (scope, status) in [("imgae: A", 400), ("image: A", 200)] {
+        let front = Front::tuned(Way::Local, upstream.address(), |settings| {
+            with_services(settings);
+            let scope = settings.dialect.scope(scope).unwrap();
+            settings.services.get_mut("image").unwrap().scope = Some(scope.into());
+        });
+        assert_eq!(front.ask("GET /", "", b"").status(), status, "{scope}");
+    }
+}
+
+#[test]
+fn a_site_that_knows_more_services_is_not_refused() {
+    let upstream = Upstream::fine();
+    let front = Front::tuned(Way::Peer, upstream.address(), with_services);
+    let mut client = front.connect();
+    client.send("GET / HTTP/1.1\r\nHost: x\r\nX-Scope: image: B, volume: B\r\n\r\n");
+    assert_eq!(client.answer().text(), "fine");
+
+    let front = Front::tuned(Way::Local, upstream.address(), with_services);
+    let mut service = Conn::to(front.internal());
+    service.send("GET / HTTP/1.1\r\nHost: x\r\nbaggage: scope=image%3A%20A%2C%20dns%3A%20B\r\n\r\n");
+    assert_eq!(service.answer().text(), "fine", "handed on by a service, perhaps from another site");
+    service.send("GET / HTTP/1.1\r\nHost: x\r\nX-Scope: dns: B\r\n\r\n");
+    service.answer().assert_problem(400, "bad-scope");
+}
