@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TE, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use http::request::Parts;
 use http::uri::{PathAndQuery, Uri};
@@ -14,40 +15,59 @@ pub(crate) const HEADERS_ON_STACK: usize = 100;
 /// What peers tell each other starts with this.
 pub(crate) const PEERS_ONLY: &str = "archipel-";
 
+static OF_ONE_HOP: [HeaderName; 8] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    HeaderName::from_static("proxy-connection"),
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+
 /// Takes away what concerns one connection only. Says which protocol the sender wants to switch to.
 pub(crate) fn end_of_hop(headers: &mut HeaderMap) -> Option<HeaderValue> {
-    // Few are there, most often none: looking for each would take longer than looking at all once.
-    let present: Vec<HeaderName> = headers.keys().filter(|name| is_of_one_hop(name)).cloned().collect();
+    // Few are there, most often one or none: looking for each would take longer than looking at all once.
+    let mut present = [false; OF_ONE_HOP.len()];
+    for name in headers.keys().filter(|name| is_of_one_hop(name)) {
+        present.iter_mut().zip(&OF_ONE_HOP).for_each(|(is_there, hop)| *is_there |= hop == name);
+    }
+    let present = || OF_ONE_HOP.iter().zip(present).filter(|(_, is_there)| *is_there).map(|(name, _)| name);
+    present().next()?;
     let mut upgrade = None;
     // Before it goes: who sends it names it in `Connection`.
-    let trailers = present.contains(&TE) && headers.get_all(TE).iter().any(wants_trailers);
-    if present.contains(&CONNECTION) {
-        let mut named = Vec::new();
-        for value in headers.get_all(CONNECTION) {
-            let Ok(text) = value.to_str() else { continue };
-            // These two, which are in most, are options and name no header but one that goes anyway.
-            let is_option =
-                |name: &&str| ["keep-alive", "close"].iter().any(|o| o.eq_ignore_ascii_case(name));
-            let listed = text.split(',').map(str::trim).filter(|name| !is_option(name));
-            named.extend(listed.filter_map(|name| HeaderName::try_from(name).ok()));
-        }
-        if named.contains(&UPGRADE) {
-            upgrade = headers.get(UPGRADE).cloned();
-        }
-        for name in named {
-            // A sender may not have us drop what frames or addresses the message.
-            if name != HOST && name != CONTENT_LENGTH {
-                headers.remove(name);
-            }
+    let trailers = present().any(|name| *name == TE) && headers.get_all(TE).iter().any(wants_trailers);
+    let named = named_in_connection(headers);
+    if named.contains(&UPGRADE) {
+        upgrade = headers.get(UPGRADE).cloned();
+    }
+    for name in named {
+        // A sender may not have us drop what frames or addresses the message.
+        if name != HOST && name != CONTENT_LENGTH {
+            headers.remove(name);
         }
     }
-    for name in present {
+    for name in present() {
         headers.remove(name);
     }
     if trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
     upgrade
+}
+
+fn named_in_connection(headers: &HeaderMap) -> Vec<HeaderName> {
+    // These two, of which most have one alone, are options and name no header but one that goes anyway.
+    let is_option =
+        |name: &[u8]| ["keep-alive", "close"].iter().any(|o| name.eq_ignore_ascii_case(o.as_bytes()));
+    let mut named = Vec::new();
+    for value in headers.get_all(CONNECTION).iter().filter(|value| !is_option(value.as_bytes())) {
+        let Ok(text) = value.to_str() else { continue };
+        let listed = text.split(',').map(str::trim).filter(|name| !is_option(name.as_bytes()));
+        named.extend(listed.filter_map(|name| HeaderName::try_from(name).ok()));
+    }
+    named
 }
 
 fn is_of_one_hop(name: &HeaderName) -> bool {
