@@ -53,7 +53,8 @@ pub(crate) async fn handle(
     };
     let switch = switches.then(|| Switch::new(switch, Rc::clone(&ticket) as Rc<dyn Any>));
     let walk = Walk { core, state, service, client, switch, ticket: Rc::clone(&ticket) };
-    let mut response = walk.route(&entry, head, body).await;
+    // Boxed: it is large, and is handed through many futures.
+    let mut response = walk.route(&entry, Box::new(head), body).await;
     headers::drop_peers_only(response.headers_mut());
     response.body_mut().hold(ticket);
     response
@@ -99,7 +100,7 @@ struct Walk {
 }
 
 impl Walk {
-    async fn route(self, entry: &Entry, mut head: Parts, body: Incoming) -> Response<AnswerBody> {
+    async fn route(self, entry: &Entry, mut head: Box<Parts>, body: Incoming) -> Response<AnswerBody> {
         let settings = self.state.settings();
         if settings.observe {
             let propagation = &settings.profile.propagation;
@@ -188,7 +189,7 @@ impl Walk {
     async fn carry_out(
         self,
         plan: Rc<Plan>,
-        head: Parts,
+        head: Box<Parts>,
         body: Incoming,
         carried: Carried,
     ) -> Response<AnswerBody> {
@@ -216,7 +217,7 @@ impl Walk {
     }
 
     /// To this site's own service.
-    async fn here(self, head: Parts, body: Incoming, carried: Option<&Carried>) -> Response<AnswerBody> {
+    async fn here(self, head: Box<Parts>, body: Incoming, carried: Option<&Carried>) -> Response<AnswerBody> {
         // What has a scope may wait for other sites, if only by the calls that it causes: it takes nothing
         // from requests that have none.
         let most = self.state.settings().limits.requests;
@@ -235,7 +236,7 @@ impl Walk {
     async fn there(
         self,
         site: &Site,
-        head: Parts,
+        head: Box<Parts>,
         body: Incoming,
         carried: &Carried,
     ) -> Response<AnswerBody> {
@@ -259,7 +260,7 @@ impl Walk {
     async fn several(
         self,
         plan: &Plan,
-        head: Parts,
+        head: Box<Parts>,
         body: Incoming,
         carried: Carried,
     ) -> Response<AnswerBody> {
@@ -388,7 +389,8 @@ pub(crate) async fn leg(
     let walk = Walk { core, state, service, client: peer.address, switch, ticket: in_flight };
     let pause = walk.state.settings().timeouts.body_idle;
     let body = if body.is_end_stream() { LegBody::Empty } else { LegBody::Live(Live::new(body, pause)) };
-    let answer = leg::local(&walk.core, &walk.state, &walk.service, head, body, Some(&carried)).await;
+    let answer =
+        leg::local(&walk.core, &walk.state, &walk.service, Box::new(head), body, Some(&carried)).await;
     let mut response = match answer {
         Ok(response) => upgrade::carry_out(response, walk.switch),
         Err(failure) => not_executed(failure, &walk),

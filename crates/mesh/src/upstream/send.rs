@@ -18,6 +18,12 @@ use super::error::{BoxError, Kind, SendError};
 use super::slot::{InFlight, Slot};
 use super::{Health, Settings, Target};
 
+/// What became of a request.
+type Answer<B> = Result<Response<PooledBody<B>>, SendError<B>>;
+
+/// Why one attempt failed.
+type Failure = (Kind, BoxError);
+
 /// The targets of one service, as one core uses them. Requests have bodies of one type `B`: a connection
 /// of hyper's is for one.
 ///
@@ -46,34 +52,41 @@ where
 
     /// Sends a request, and answers when the head of the answer is there. There is no limit on how long
     /// the service takes to answer: drop the future to stop, which closes the connection.
-    pub async fn send(&self, request: Request<B>) -> Result<Response<PooledBody<B>>, SendError<B>> {
-        self.send_noting(request, &Cell::new(Sent::No)).await
+    pub fn send(&self, request: Request<B>) -> impl Future<Output = Answer<B>> {
+        let mut request = Some(request);
+        async move { self.send_kept(&mut request, &Cell::new(Sent::No)).await }
     }
 
     /// The same, for who may drop the future and must know what that leaves behind: `sent` holds whether
     /// any of the request may have left by now.
-    pub async fn send_noting(
-        &self,
-        mut request: Request<B>,
-        sent: &Cell<Sent>,
-    ) -> Result<Response<PooledBody<B>>, SendError<B>> {
+    pub fn send_noting(&self, request: Request<B>, sent: &Cell<Sent>) -> impl Future<Output = Answer<B>> {
+        let mut request = Some(request);
+        async move { self.send_kept(&mut request, sent).await }
+    }
+
+    /// Sends a request that stays where it is until a connection takes it: it is large, and each function on
+    /// its way would move it. After a failure it is there exactly if it was not sent.
+    async fn send_kept(&self, request: &mut Option<Request<B>>, sent: &Cell<Sent>) -> Answer<B> {
         let mut tried = Vec::new();
-        let mut failure = (Kind::Unreachable, BoxError::from("the service has no targets"));
+        let mut failure: Option<Failure> = None;
         while let Some((index, slot)) = self.choose(&tried) {
             match self.attempt(index, slot, request, sent).await {
                 Ok(response) => return Ok(response),
-                Err(SendError { request: Some(unsent), kind, source, .. }) => {
-                    request = *unsent;
+                Err((kind, source)) if request.is_none() => {
+                    return Err(SendError { sent: Sent::Maybe, kind, source, request: None });
+                }
+                Err(unsent) => {
                     // "Too many" hides no other failure: that target is alive, and will do later.
-                    if failure.0 != Kind::TooMany {
-                        failure = (kind, source);
+                    if failure.as_ref().is_none_or(|(kind, _)| *kind != Kind::TooMany) {
+                        failure = Some(unsent);
                     }
                     tried.push(index);
                 }
-                Err(taken) => return Err(taken),
             }
         }
-        Err(SendError::unsent(request, failure.0, failure.1))
+        let no_targets = || (Kind::Unreachable, BoxError::from("the service has no targets"));
+        let (kind, source) = failure.unwrap_or_else(no_targets);
+        Err(SendError { sent: Sent::No, kind, source, request: request.take().map(Box::new) })
     }
 
     /// Closes connections that nobody used for too long. Without it they are closed when a request comes;
@@ -106,47 +119,52 @@ where
         &self,
         index: usize,
         slot: &Rc<Slot<B>>,
-        mut request: Request<B>,
+        request: &mut Option<Request<B>>,
         sent: &Cell<Sent>,
-    ) -> Result<Response<PooledBody<B>>, SendError<B>> {
-        to_origin_form(&mut request, &slot.target);
+    ) -> Result<Response<PooledBody<B>>, Failure> {
+        if let Some(request) = request {
+            to_origin_form(request, &slot.target);
+        }
         let in_flight = InFlight::at(slot);
-        while let Some(taken) = slot.take() {
-            let Some(mut sender) = taken.awake().await else { continue };
-            match hand_over(&mut sender, request, sent).await {
+        let mut fresh = false;
+        loop {
+            let mut sender = match slot.take() {
+                Some(taken) => match taken.awake().await {
+                    Some(sender) => sender,
+                    None => continue,
+                },
+                None => {
+                    fresh = true;
+                    self.connect(index, slot).await?
+                }
+            };
+            let failure = match hand_over(&mut sender, request, sent).await {
                 Ok(response) => {
                     self.health.answered(index);
                     return Ok(response.map(|body| PooledBody::new(body, sender, in_flight)));
                 }
-                // The service closed it while it was idle, and the request was not written: the next one.
-                Err(SendError { request: Some(unsent), .. }) => request = *unsent,
-                Err(taken) => return Err(taken),
+                Err(failure) => failure,
+            };
+            if request.is_none() {
+                return Err(failure);
+            }
+            // The service closed it while it was idle, and the request was not written: the next one. But a
+            // target that accepts only to close is no better than one that does not accept.
+            if fresh {
+                self.health.connect_failed(index);
+                return Err(failure);
             }
         }
+    }
+
+    async fn connect(&self, index: usize, slot: &Slot<B>) -> Result<SendRequest<B>, Failure> {
         // Boxed: it is large, and seldom needed.
-        let connecting = Box::pin(connect(&slot.target, &slot.open, &self.settings));
-        let mut sender = match connecting.await {
-            Ok(sender) => sender,
-            Err((kind, source)) => {
-                if kind != Kind::TooMany {
-                    self.health.connect_failed(index);
-                }
-                return Err(SendError::unsent(request, kind, source));
+        let connected = Box::pin(connect(&slot.target, &slot.open, &self.settings)).await;
+        connected.inspect_err(|(kind, _)| {
+            if *kind != Kind::TooMany {
+                self.health.connect_failed(index);
             }
-        };
-        match hand_over(&mut sender, request, sent).await {
-            Ok(response) => {
-                self.health.answered(index);
-                Ok(response.map(|body| PooledBody::new(body, sender, in_flight)))
-            }
-            Err(error) => {
-                // It accepts only to close: no better than one that does not accept.
-                if error.sent == Sent::No {
-                    self.health.connect_failed(index);
-                }
-                Err(error)
-            }
-        }
+        })
     }
 }
 
@@ -154,16 +172,19 @@ where
 /// hands the request back.
 async fn hand_over<B: Body + 'static>(
     sender: &mut SendRequest<B>,
-    request: Request<B>,
+    request: &mut Option<Request<B>>,
     sent: &Cell<Sent>,
-) -> Result<Response<Incoming>, SendError<B>> {
+) -> Result<Response<Incoming>, Failure> {
+    let Some(whole) = request.take() else { return Err((Kind::Reset, "the request is gone".into())) };
     sent.set(Sent::Maybe);
-    sender.try_send_request(request).await.map_err(|mut error| match error.take_message() {
-        Some(request) => {
+    sender.try_send_request(whole).await.map_err(|mut error| {
+        *request = error.take_message();
+        let error = error.into_error();
+        if request.is_some() {
             sent.set(Sent::No);
-            SendError::unsent(request, Kind::Reset, error.into_error().into())
+            return (Kind::Reset, error.into());
         }
-        None => SendError::taken(error.into_error()),
+        (Kind::of(&error), error.into())
     })
 }
 
