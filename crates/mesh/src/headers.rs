@@ -2,8 +2,7 @@
 
 use bytes::Bytes;
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION, TE, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TE, UPGRADE,
 };
 use http::request::Parts;
 use http::uri::{PathAndQuery, Uri};
@@ -15,29 +14,20 @@ pub(crate) const HEADERS_ON_STACK: usize = 100;
 /// What peers tell each other starts with this.
 pub(crate) const PEERS_ONLY: &str = "archipel-";
 
-static OF_ONE_HOP: [HeaderName; 8] = [
-    CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION,
-    HeaderName::from_static("proxy-connection"),
-    TE,
-    TRANSFER_ENCODING,
-    UPGRADE,
-];
-
 /// Takes away what concerns one connection only. Says which protocol the sender wants to switch to.
 pub(crate) fn end_of_hop(headers: &mut HeaderMap) -> Option<HeaderValue> {
-    // Few are there, most often one or none: looking for each would take longer than looking at all once.
-    let mut present = [false; OF_ONE_HOP.len()];
-    for name in headers.keys().filter(|name| is_of_one_hop(name)) {
-        present.iter_mut().zip(&OF_ONE_HOP).for_each(|(is_there, hop)| *is_there |= hop == name);
+    // Few are there, most often none, or `Connection` alone with nothing to do but to take it away: looking
+    // for each would take longer than looking at all once.
+    let mut hops = headers.keys().filter(|name| is_of_one_hop(name));
+    let (first, second) = (hops.next()?, hops.next());
+    if second.is_none() && *first == CONNECTION && headers.get_all(CONNECTION).iter().all(is_option) {
+        headers.remove(CONNECTION);
+        return None;
     }
-    let present = || OF_ONE_HOP.iter().zip(present).filter(|(_, is_there)| *is_there).map(|(name, _)| name);
-    present().next()?;
+    let present: Vec<HeaderName> = headers.keys().filter(|name| is_of_one_hop(name)).cloned().collect();
     let mut upgrade = None;
     // Before it goes: who sends it names it in `Connection`.
-    let trailers = present().any(|name| *name == TE) && headers.get_all(TE).iter().any(wants_trailers);
+    let trailers = present.contains(&TE) && headers.get_all(TE).iter().any(wants_trailers);
     let named = named_in_connection(headers);
     if named.contains(&UPGRADE) {
         upgrade = headers.get(UPGRADE).cloned();
@@ -48,7 +38,7 @@ pub(crate) fn end_of_hop(headers: &mut HeaderMap) -> Option<HeaderValue> {
             headers.remove(name);
         }
     }
-    for name in present() {
+    for name in present {
         headers.remove(name);
     }
     if trailers {
@@ -57,14 +47,16 @@ pub(crate) fn end_of_hop(headers: &mut HeaderMap) -> Option<HeaderValue> {
     upgrade
 }
 
+/// These two, of which most have one alone, are options and name no header but one that goes anyway.
+fn is_option(name: impl AsRef<[u8]>) -> bool {
+    ["keep-alive", "close"].iter().any(|option| name.as_ref().eq_ignore_ascii_case(option.as_bytes()))
+}
+
 fn named_in_connection(headers: &HeaderMap) -> Vec<HeaderName> {
-    // These two, of which most have one alone, are options and name no header but one that goes anyway.
-    let is_option =
-        |name: &[u8]| ["keep-alive", "close"].iter().any(|o| name.eq_ignore_ascii_case(o.as_bytes()));
     let mut named = Vec::new();
-    for value in headers.get_all(CONNECTION).iter().filter(|value| !is_option(value.as_bytes())) {
+    for value in headers.get_all(CONNECTION) {
         let Ok(text) = value.to_str() else { continue };
-        let listed = text.split(',').map(str::trim).filter(|name| !is_option(name.as_bytes()));
+        let listed = text.split(',').map(str::trim).filter(|name| !is_option(name));
         named.extend(listed.filter_map(|name| HeaderName::try_from(name).ok()));
     }
     named
