@@ -15,6 +15,7 @@ use scope::{Diagnostic, Known, Plan, Scope, Site, View, Zone};
 use crate::audit::Audit;
 use crate::body::LegBody;
 use crate::carry::{self, Carry, Marks, Record};
+use crate::idle::Busy;
 use crate::observe::Observer;
 use crate::settings::Settings;
 use crate::upstream::{self, Health, Upstreams};
@@ -81,9 +82,9 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Counts a request from here to the end of its answer.
-    pub(crate) fn enter(self: &Arc<Shared>) -> Ticket {
+    pub(crate) fn enter(self: &Arc<Shared>, busy: Option<Busy>) -> Ticket {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        Ticket { shared: Arc::clone(self), local: Cell::new(false), away: Cell::new(false) }
+        Ticket { shared: Arc::clone(self), local: Cell::new(false), away: Cell::new(false), _busy: busy }
     }
 }
 
@@ -93,6 +94,8 @@ pub(crate) struct Ticket {
     shared: Arc<Shared>,
     local: Cell<bool>,
     away: Cell<bool>,
+    /// Its connection, if that serves one request at a time.
+    _busy: Option<Busy>,
 }
 
 impl Ticket {

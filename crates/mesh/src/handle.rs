@@ -1,6 +1,7 @@
 //! The walk of one request, from its head to its answer.
 
 use std::any::Any;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -20,6 +21,7 @@ use crate::carry::{self, Found, Listener};
 use crate::core::{Core, ServiceState, State, Ticket};
 use crate::dispatch::{Bodies, Dispatch};
 use crate::headers;
+use crate::idle::Busy;
 use crate::inflow::Live;
 use crate::leg::{self, Carried, LegFailure, MOST_HOPS};
 use crate::problem::Problem;
@@ -34,30 +36,47 @@ pub(crate) struct Entry {
 }
 
 /// Answers one request of a client, or of one of the site's own services.
-pub(crate) async fn handle(
+///
+/// What needs no waiting is done at once: a future keeps room for whatever it ever lent.
+pub(crate) fn handle(
     core: Rc<Core>,
     entry: Rc<Entry>,
     client: SocketAddr,
+    busy: Option<Busy>,
+    request: Request<Incoming>,
+) -> impl Future<Output = Result<Response<AnswerBody>, Infallible>> {
+    let begun = begin(core, &entry, client, busy, request);
+    async move {
+        let (mut walk, head, body) = match begun {
+            Ok(begun) => begun,
+            Err(problem) => return Ok(problem.into_response()),
+        };
+        let mut response = walk.route(&entry, head, body).await;
+        headers::drop_peers_only(response.headers_mut());
+        response.body_mut().hold(walk.ticket);
+        Ok(response)
+    }
+}
+
+fn begin(
+    core: Rc<Core>,
+    entry: &Entry,
+    client: SocketAddr,
+    busy: Option<Busy>,
     mut request: Request<Incoming>,
-) -> Response<AnswerBody> {
+) -> Result<(Box<Walk>, Box<Parts>, Incoming), Problem> {
     let state = core.state();
     let Some(service) = state.service(&entry.service) else {
-        return Problem::busy("this service was just removed from the configuration").into_response();
+        return Err(Problem::busy("this service was just removed from the configuration"));
     };
-    let ticket = Rc::new(core.shared.enter());
+    let ticket = Rc::new(core.shared.enter(busy));
     let switch = hyper::upgrade::on(&mut request);
     let (mut head, body) = request.into_parts();
-    let switches = match take_in(&mut head, state.settings().limits.headers) {
-        Ok(switches) => switches,
-        Err(problem) => return problem.into_response(),
-    };
+    let switches = take_in(&mut head, state.settings().limits.headers)?;
     let switch = switches.then(|| Switch::new(switch, Rc::clone(&ticket) as Rc<dyn Any>));
-    let walk = Walk { core, state, service, client, switch, ticket: Rc::clone(&ticket) };
-    // Boxed: it is large, and is handed through many futures.
-    let mut response = walk.route(&entry, Box::new(head), body).await;
-    headers::drop_peers_only(response.headers_mut());
-    response.body_mut().hold(ticket);
-    response
+    let walk = Walk { core, state, service, client, switch, ticket };
+    // Boxed: they are large, and handed through many futures.
+    Ok((Box::new(walk), Box::new(head), body))
 }
 
 /// Makes a head that came over one hop fit for the next. Says whether its sender wants to switch protocols.
@@ -100,7 +119,7 @@ struct Walk {
 }
 
 impl Walk {
-    async fn route(self, entry: &Entry, mut head: Box<Parts>, body: Incoming) -> Response<AnswerBody> {
+    async fn route(&mut self, entry: &Entry, mut head: Box<Parts>, body: Incoming) -> Response<AnswerBody> {
         let settings = self.state.settings();
         if settings.observe {
             let propagation = &settings.profile.propagation;
@@ -187,7 +206,7 @@ impl Walk {
     }
 
     async fn carry_out(
-        self,
+        &mut self,
         plan: Rc<Plan>,
         head: Box<Parts>,
         body: Incoming,
@@ -217,7 +236,12 @@ impl Walk {
     }
 
     /// To this site's own service.
-    async fn here(self, head: Box<Parts>, body: Incoming, carried: Option<&Carried>) -> Response<AnswerBody> {
+    async fn here(
+        &mut self,
+        head: Box<Parts>,
+        body: Incoming,
+        carried: Option<&Carried>,
+    ) -> Response<AnswerBody> {
         // What has a scope may wait for other sites, if only by the calls that it causes: it takes nothing
         // from requests that have none.
         let most = self.state.settings().limits.requests;
@@ -226,15 +250,17 @@ impl Walk {
             return Problem::busy("this site has as many requests in flight as it may").into_response();
         }
         let body = self.live(body);
-        match leg::local(&self.core, &self.state, &self.service, head, body, carried).await {
-            Ok(response) => upgrade::carry_out(response, self.switch),
+        // Boxed: the futures around it, which are moved before they are polled, stay small.
+        let answer = Box::pin(leg::local(&self.core, &self.state, &self.service, head, body, carried));
+        match answer.await {
+            Ok(response) => upgrade::carry_out(response, self.switch.take()),
             Err(failure) => failure.into_problem(&self.service.name).into_response(),
         }
     }
 
     /// To one other site, whatever it answers.
     async fn there(
-        self,
+        &mut self,
         site: &Site,
         head: Box<Parts>,
         body: Incoming,
@@ -248,7 +274,7 @@ impl Walk {
             Ok(mut response) => {
                 let said = Said::Status(response.status().as_u16());
                 said::put(response.headers_mut(), &asked(said));
-                upgrade::carry_out(response, self.switch)
+                upgrade::carry_out(response, self.switch.take())
             }
             Err(failure) => {
                 let said = Said::Error(failure.why);
@@ -258,7 +284,7 @@ impl Walk {
     }
 
     async fn several(
-        self,
+        &mut self,
         plan: &Plan,
         head: Box<Parts>,
         body: Incoming,
@@ -286,7 +312,8 @@ impl Walk {
                 limits.replay_bytes,
             ))
         };
-        let (core, state, service) = (self.core, self.state, self.service);
+        let (core, state, service) =
+            (Rc::clone(&self.core), Rc::clone(&self.state), Rc::clone(&self.service));
         Dispatch { core, state, service, head, body, carried }.run(plan, request).await
     }
 
@@ -385,7 +412,7 @@ pub(crate) async fn leg(
     let ticket = Rc::new(ticket);
     let switch = switches.then(|| Switch::new(switch, Rc::clone(&ticket) as Rc<dyn Any>));
     // Its place is the peer's; it only counts as one more in flight.
-    let in_flight = Rc::new(core.shared.enter());
+    let in_flight = Rc::new(core.shared.enter(None));
     let walk = Walk { core, state, service, client: peer.address, switch, ticket: in_flight };
     let pause = walk.state.settings().timeouts.body_idle;
     let body = if body.is_end_stream() { LegBody::Empty } else { LegBody::Live(Live::new(body, pause)) };

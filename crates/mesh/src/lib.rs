@@ -15,6 +15,7 @@ mod dispatch;
 mod front;
 mod handle;
 mod headers;
+mod idle;
 mod inflow;
 mod leg;
 mod mesh;

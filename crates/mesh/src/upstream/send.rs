@@ -8,7 +8,6 @@ use http::header::HOST;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Request, Response, Uri, Version};
 use http_body::Body;
-use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 use plan::Sent;
 
@@ -20,6 +19,9 @@ use super::{Health, Settings, Target};
 
 /// What became of a request.
 type Answer<B> = Result<Response<PooledBody<B>>, SendError<B>>;
+
+/// A request that was not sent yet.
+type Kept<B> = Option<Box<Request<B>>>;
 
 /// Why one attempt failed.
 type Failure = (Kind, BoxError);
@@ -53,24 +55,22 @@ where
     /// Sends a request, and answers when the head of the answer is there. There is no limit on how long
     /// the service takes to answer: drop the future to stop, which closes the connection.
     pub fn send(&self, request: Request<B>) -> impl Future<Output = Answer<B>> {
-        let mut request = Some(request);
-        async move { self.send_kept(&mut request, &Cell::new(Sent::No)).await }
+        self.send_kept(Some(Box::new(request)), None)
     }
 
     /// The same, for who may drop the future and must know what that leaves behind: `sent` holds whether
     /// any of the request may have left by now.
     pub fn send_noting(&self, request: Request<B>, sent: &Cell<Sent>) -> impl Future<Output = Answer<B>> {
-        let mut request = Some(request);
-        async move { self.send_kept(&mut request, sent).await }
+        self.send_kept(Some(Box::new(request)), Some(sent))
     }
 
     /// Sends a request that stays where it is until a connection takes it: it is large, and each function on
     /// its way would move it. After a failure it is there exactly if it was not sent.
-    async fn send_kept(&self, request: &mut Option<Request<B>>, sent: &Cell<Sent>) -> Answer<B> {
+    async fn send_kept(&self, mut request: Kept<B>, sent: Option<&Cell<Sent>>) -> Answer<B> {
         let mut tried = Vec::new();
         let mut failure: Option<Failure> = None;
         while let Some((index, slot)) = self.choose(&tried) {
-            match self.attempt(index, slot, request, sent).await {
+            match self.attempt(index, slot, &mut request, sent).await {
                 Ok(response) => return Ok(response),
                 Err((kind, source)) if request.is_none() => {
                     return Err(SendError { sent: Sent::Maybe, kind, source, request: None });
@@ -86,7 +86,7 @@ where
         }
         let no_targets = || (Kind::Unreachable, BoxError::from("the service has no targets"));
         let (kind, source) = failure.unwrap_or_else(no_targets);
-        Err(SendError { sent: Sent::No, kind, source, request: request.take().map(Box::new) })
+        Err(SendError { sent: Sent::No, kind, source, request: request.take() })
     }
 
     /// Closes connections that nobody used for too long. Without it they are closed when a request comes;
@@ -119,40 +119,45 @@ where
         &self,
         index: usize,
         slot: &Rc<Slot<B>>,
-        request: &mut Option<Request<B>>,
-        sent: &Cell<Sent>,
+        request: &mut Kept<B>,
+        sent: Option<&Cell<Sent>>,
     ) -> Result<Response<PooledBody<B>>, Failure> {
+        let note = |now| sent.inspect(|sent| sent.set(now));
         if let Some(request) = request {
             to_origin_form(request, &slot.target);
         }
         let in_flight = InFlight::at(slot);
         let mut fresh = false;
         loop {
-            let mut sender = match slot.take() {
-                Some(taken) => match taken.awake().await {
-                    Some(sender) => sender,
-                    None => continue,
-                },
-                None => {
-                    fresh = true;
-                    self.connect(index, slot).await?
-                }
+            let mut sender = if let Some(taken) = slot.take() {
+                let Some(sender) = taken.awake().await else { continue };
+                sender
+            } else {
+                fresh = true;
+                self.connect(index, slot).await?
             };
-            let failure = match hand_over(&mut sender, request, sent).await {
+            let Some(whole) = request.take() else { return Err((Kind::Reset, "the request is gone".into())) };
+            // The only place where a request leaves. After it, only hyper can say that nothing was written:
+            // it then hands the request back.
+            note(Sent::Maybe);
+            let mut error = match sender.try_send_request(*whole).await {
                 Ok(response) => {
                     self.health.answered(index);
                     return Ok(response.map(|body| PooledBody::new(body, sender, in_flight)));
                 }
-                Err(failure) => failure,
+                Err(error) => error,
             };
+            *request = error.take_message().map(Box::new);
+            let error = error.into_error();
             if request.is_none() {
-                return Err(failure);
+                return Err((Kind::of(&error), error.into()));
             }
+            note(Sent::No);
             // The service closed it while it was idle, and the request was not written: the next one. But a
             // target that accepts only to close is no better than one that does not accept.
             if fresh {
                 self.health.connect_failed(index);
-                return Err(failure);
+                return Err((Kind::Reset, error.into()));
             }
         }
     }
@@ -166,26 +171,6 @@ where
             }
         })
     }
-}
-
-/// The only place where a request leaves. After it, only hyper can say that nothing was written: it then
-/// hands the request back.
-async fn hand_over<B: Body + 'static>(
-    sender: &mut SendRequest<B>,
-    request: &mut Option<Request<B>>,
-    sent: &Cell<Sent>,
-) -> Result<Response<Incoming>, Failure> {
-    let Some(whole) = request.take() else { return Err((Kind::Reset, "the request is gone".into())) };
-    sent.set(Sent::Maybe);
-    sender.try_send_request(whole).await.map_err(|mut error| {
-        *request = error.take_message();
-        let error = error.into_error();
-        if request.is_some() {
-            sent.set(Sent::No);
-            return (Kind::Reset, error.into());
-        }
-        (Kind::of(&error), error.into())
-    })
 }
 
 /// What HTTP/1.1 wants of a request to an origin, whatever version and form it came in.
