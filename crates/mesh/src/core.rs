@@ -15,7 +15,8 @@ use scope::{Diagnostic, Dialect, Known, Plan, Scope, Site, View, Zone};
 
 use crate::audit::Audit;
 use crate::body::LegBody;
-use crate::carry::{self, Carry, Key, Record};
+use crate::carry::{self, Carry, Marks, Record};
+use crate::idle::Busy;
 use crate::metrics::Counts;
 use crate::observe::Observer;
 use crate::settings::Settings;
@@ -35,34 +36,36 @@ const KEYS_REMEMBERED: usize = 1024;
 /// ever will be.
 pub(crate) struct HandedOn<'c> {
     core: &'c Core,
-    key: Key,
-    /// What it stands for, if it was minted for this request.
-    minted_for: Option<Record>,
-    minted: Duration,
+    /// Nothing if it was minted for an earlier one.
+    minted: Option<Box<Minted>>,
+}
+
+struct Minted {
+    record: Record,
+    marks: Marks,
+    at: Duration,
     shared: bool,
-    causes_calls: bool,
 }
 
 impl HandedOn<'_> {
     /// A service did not see the request, or did not let it in: it causes no call, and its sender does not
     /// pay for it.
     pub(crate) fn causes_no_calls(mut self) {
-        self.causes_calls = false;
+        if let Some(minted) = self.minted.take() {
+            self.core.shared.carry.records().forget(minted.marks.key());
+        }
     }
 }
 
 impl Drop for HandedOn<'_> {
     fn drop(&mut self) {
-        let Some(record) = self.minted_for.take() else { return };
-        if !self.causes_calls {
-            self.core.shared.carry.records().forget(self.key);
-        } else if self.shared {
-            let mut keys = self.core.keys.borrow_mut();
-            if keys.len() >= KEYS_REMEMBERED {
-                keys.clear();
-            }
-            keys.insert(record, (self.key, self.minted));
+        let Some(minted) = self.minted.take().filter(|minted| minted.shared) else { return };
+        let Minted { record, marks, at, .. } = *minted;
+        let mut keys = self.core.keys.borrow_mut();
+        if keys.len() >= KEYS_REMEMBERED {
+            keys.clear();
         }
+        keys.insert(record, (marks, at));
     }
 }
 
@@ -84,9 +87,9 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Counts a request from here to the end of its answer.
-    pub(crate) fn enter(self: &Arc<Shared>) -> Ticket {
+    pub(crate) fn enter(self: &Arc<Shared>, busy: Option<Busy>) -> Ticket {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        Ticket { shared: Arc::clone(self), local: Cell::new(false), away: Cell::new(false) }
+        Ticket { shared: Arc::clone(self), local: Cell::new(false), away: Cell::new(false), _busy: busy }
     }
 }
 
@@ -96,6 +99,8 @@ pub(crate) struct Ticket {
     shared: Arc<Shared>,
     local: Cell<bool>,
     away: Cell<bool>,
+    /// Its connection, if that serves one request at a time.
+    _busy: Option<Busy>,
 }
 
 impl Ticket {
@@ -153,7 +158,7 @@ pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
     pub(crate) counts: Arc<Counts>,
     /// Keys that stand for more requests like the one they were minted for.
-    keys: RefCell<HashMap<Record, (Key, Duration)>>,
+    keys: RefCell<HashMap<Record, (Marks, Duration)>>,
     /// Requests of each peer in flight at this core.
     peers: RefCell<BTreeMap<Rc<str>, Rc<Cell<usize>>>>,
     state: RefCell<Rc<State>>,
@@ -201,9 +206,10 @@ impl Core {
             let _ = getrandom::fill(&mut fresh);
         }
         let rest = fresh.len() - bytes.len();
-        for (to, from) in bytes.iter_mut().zip(fresh.drain(rest..)) {
-            *to = from;
+        if let Some(last) = fresh.get(rest..) {
+            bytes.copy_from_slice(last);
         }
+        fresh.truncate(rest);
     }
 
     /// Puts a key on a request that goes to a service of this site.
@@ -221,22 +227,15 @@ impl Core {
         let random = &mut |bytes: &mut [u8]| self.random(bytes);
         let carry = &self.shared.carry;
         if shared
-            && let Some((key, minted)) = self.keys.borrow().get(&record)
+            && let Some((marks, minted)) = self.keys.borrow().get(&record)
             // For at least as long again, the calls of this request are recognised.
             && now.saturating_sub(*minted) < carry.records().lifetime() / 2
         {
-            carry.hand_on_again(head, *key, &record.scope, random)?;
-            return Ok(HandedOn {
-                core: self,
-                key: *key,
-                minted_for: None,
-                minted: *minted,
-                shared,
-                causes_calls: true,
-            });
+            carry.hand_on_again(head, marks, random)?;
+            return Ok(HandedOn { core: self, minted: None });
         }
-        let key = carry.hand_on(head, record.clone(), now, random)?;
-        Ok(HandedOn { core: self, key, minted_for: Some(record), minted: now, shared, causes_calls: true })
+        let marks = carry.hand_on(head, record.clone(), now, random)?;
+        Ok(HandedOn { core: self, minted: Some(Box::new(Minted { record, marks, at: now, shared })) })
     }
 
     /// Takes a place among the requests of one peer: a busy one takes nothing from the others.

@@ -27,7 +27,7 @@ pub(crate) struct Dispatch {
     pub(crate) core: Rc<Core>,
     pub(crate) state: Rc<State>,
     pub(crate) service: Rc<ServiceState>,
-    pub(crate) head: Parts,
+    pub(crate) head: Box<Parts>,
     pub(crate) body: Bodies,
     pub(crate) carried: Carried,
 }

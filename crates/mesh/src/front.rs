@@ -1,10 +1,10 @@
 //! Connections of clients: TLS or not, HTTP/1.1 behind a guard or HTTP/2, until they end or are drained.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use hyper::service::service_fn;
 use hyper::upgrade::{Parts, Upgraded};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use link::Draining;
+use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -26,6 +27,7 @@ use tokio_rustls::server::TlsStream;
 use crate::core::{Core, State};
 use crate::handle::{self, Entry};
 use crate::headers::HEADERS_ON_STACK;
+use crate::idle::{Idle, Seldom};
 use crate::paced::{MidHead, Paced};
 use link::Local;
 
@@ -71,12 +73,7 @@ async fn connection(
     // Each way is boxed: a connection takes the memory of its own kind, not of the largest.
     let mut serve = Serve { core, entry, client, draining };
     if let Some(tls) = tls {
-        let handshake = Box::pin(TlsAcceptor::from(tls).accept(stream));
-        let Ok(Ok(stream)) = timeout(patience, handshake).await else { return };
-        if stream.get_ref().1.alpn_protocol() == Some(H2) {
-            return Box::pin(serve.http2(&state, stream)).await;
-        }
-        return Box::pin(serve.http1(&state, stream)).await;
+        return Box::pin(serve.tls(&state, tls, stream)).await;
     }
     let idle = state.settings().timeouts.idle;
     let mut first_byte = [0];
@@ -125,6 +122,17 @@ struct Serve {
 }
 
 impl Serve {
+    async fn tls(self, state: &State, tls: Arc<ServerConfig>, stream: TcpStream) {
+        let handshake = Box::pin(TlsAcceptor::from(tls).accept(stream));
+        let patience = state.settings().timeouts.header;
+        let Ok(Ok(stream)) = timeout(patience, handshake).await else { return };
+        if stream.get_ref().1.alpn_protocol() == Some(H2) {
+            Box::pin(self.http2(state, stream)).await;
+        } else {
+            Box::pin(self.http1(state, stream)).await;
+        }
+    }
+
     async fn http1<IO>(mut self, state: &State, stream: IO)
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -137,8 +145,8 @@ impl Serve {
         };
         let mut builder = http1::Builder::new();
         builder
-            .timer(TokioTimer::new())
-            .header_read_timeout(settings.timeouts.idle)
+            // Its timer is set anew for each request; ours is not.
+            .header_read_timeout(None)
             .max_header_size(settings.limits.header_bytes.max(8192) + 1024)
             // A client may close its side once it has sent its request, and still wait for the answer.
             .half_close(true)
@@ -150,20 +158,28 @@ impl Serve {
         let (core, entry, client) = (self.core, self.entry, self.client);
         let aside = Aside::new();
         let guarded = Guarded::new(stream, limits).with_aside(aside.clone());
+        let idle = Idle::new();
+        let connection = Rc::clone(&idle);
         let service = service_fn(move |request: Request<Incoming>| {
+            let busy = Some(connection.interrupt());
             // Older clients take the first answer for the last (RFC 9110, 15.2).
             let turn = (request.version() == Version::HTTP_11).then(|| aside.turn());
-            let (core, entry) = (Rc::clone(&core), Rc::clone(&entry));
             // Boxed: hyper keeps room for one request for as long as the connection lives.
-            let answer = Box::pin(handle::handle(core, entry, client, request, turn));
-            async move { Ok::<_, Infallible>(answer.await) }
+            Box::pin(handle::handle(Rc::clone(&core), Rc::clone(&entry), client, busy, request, turn))
         });
         let times = &settings.timeouts;
         let stream = TokioIo::new(Paced::new(guarded, times.header, times.body_idle));
         let mut connection = pin!(builder.serve_connection(stream, service).with_upgrades());
+        let end = Seldom::new(async move {
+            tokio::select! {
+                () = self.draining.started() => {}
+                () = idle.longer_than(times.idle) => {}
+            }
+        });
         tokio::select! {
+            biased;
+            () = end => connection.as_mut().graceful_shutdown(),
             _ = connection.as_mut() => return,
-            () = self.draining.started() => connection.as_mut().graceful_shutdown(),
         }
         let _ = connection.await;
     }
@@ -184,8 +200,7 @@ impl Serve {
         let (core, entry, client) = (self.core, self.entry, self.client);
         let service = service_fn(move |request: Request<Incoming>| {
             // hyper's HTTP/2 cannot send interim answers.
-            let answer = handle::handle(Rc::clone(&core), Rc::clone(&entry), client, request, None);
-            async move { Ok::<_, Infallible>(answer.await) }
+            handle::handle(Rc::clone(&core), Rc::clone(&entry), client, None, request, None)
         });
         let stream = Paced::new(stream, settings.timeouts.header, settings.timeouts.body_idle);
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));

@@ -1,6 +1,7 @@
 //! The walk of one request, from its head to its answer.
 
 use std::any::Any;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -22,6 +23,7 @@ use crate::carry::{self, Carrier, Found, Listener};
 use crate::core::{Core, ServiceState, State, Ticket};
 use crate::dispatch::{Bodies, Dispatch};
 use crate::headers;
+use crate::idle::Busy;
 use crate::inflow::Live;
 use crate::leg::{self, Carried, LegFailure, MOST_HOPS};
 use crate::problem::Problem;
@@ -36,42 +38,60 @@ pub(crate) struct Entry {
 }
 
 /// Answers one request of a client, or of one of the site's own services. Interim answers need a turn.
-pub(crate) async fn handle(
+///
+/// What needs no waiting is done at once: a future keeps room for whatever it ever lent.
+pub(crate) fn handle(
     core: Rc<Core>,
     entry: Rc<Entry>,
     client: SocketAddr,
+    busy: Option<Busy>,
+    request: Request<Incoming>,
+    turn: Option<Turn>,
+) -> impl Future<Output = Result<Response<AnswerBody>, Infallible>> {
+    let begun = begin(core, &entry, client, busy, request, turn);
+    async move {
+        let (mut walk, head, body) = match begun {
+            Ok(begun) => begun,
+            Err(problem) => return Ok(problem.into_response()),
+        };
+        let mut response = walk.route(&entry, head, body).await;
+        if let Some(header) = &walk.login
+            && response.status().is_success()
+            && let Some(token) = response.headers().get(header)
+        {
+            walk.core.shared.carry.is_of_a_service(token, walk.core.now());
+        }
+        headers::drop_peers_only(response.headers_mut());
+        response.body_mut().hold(walk.ticket);
+        Ok(response)
+    }
+}
+
+fn begin(
+    core: Rc<Core>,
+    entry: &Entry,
+    client: SocketAddr,
+    busy: Option<Busy>,
     mut request: Request<Incoming>,
     turn: Option<Turn>,
-) -> Response<AnswerBody> {
+) -> Result<(Box<Walk>, Box<Parts>, Incoming), Problem> {
     let state = core.state();
     let Some(service) = state.service(&entry.service) else {
-        return Problem::busy("this service was just removed from the configuration").into_response();
+        return Err(Problem::busy("this service was just removed from the configuration"));
     };
-    let ticket = Rc::new(core.shared.enter());
+    let ticket = Rc::new(core.shared.enter(busy));
     let switch = hyper::upgrade::on(&mut request);
     let (mut head, body) = request.into_parts();
-    let switches = match take_in(&mut head, state.settings().limits.headers) {
-        Ok(switches) => switches,
-        Err(problem) => return problem.into_response(),
-    };
+    let switches = take_in(&mut head, state.settings().limits.headers)?;
     let switch = switches.then(|| Switch::new(switch, Rc::clone(&ticket) as Rc<dyn Any>));
     // A service that logs in: the answer has its token.
     let login = match entry.listener {
         Listener::Internal => core.shared.carry.login(&entry.service, &head).cloned(),
         Listener::Public => None,
     };
-    let login = login.map(|header| (header, Rc::clone(&core)));
-    let walk = Walk { core, state, service, client, switch, turn, ticket: Rc::clone(&ticket) };
-    let mut response = walk.route(&entry, head, body).await;
-    if let Some((header, core)) = login
-        && response.status().is_success()
-        && let Some(token) = response.headers().get(header)
-    {
-        core.shared.carry.is_of_a_service(token, core.now());
-    }
-    headers::drop_peers_only(response.headers_mut());
-    response.body_mut().hold(ticket);
-    response
+    let walk = Walk { core, state, service, client, switch, turn, login, ticket };
+    // Boxed: they are large, and handed through many futures.
+    Ok((Box::new(walk), Box::new(head), body))
 }
 
 /// Makes a head that came over one hop fit for the next. Says whether its sender wants to switch protocols.
@@ -111,11 +131,13 @@ struct Walk {
     client: SocketAddr,
     switch: Option<Switch>,
     turn: Option<Turn>,
+    /// The header of the answer that is a service's token, if a service logs in.
+    login: Option<http::HeaderName>,
     ticket: Rc<Ticket>,
 }
 
 impl Walk {
-    async fn route(self, entry: &Entry, mut head: Parts, body: Incoming) -> Response<AnswerBody> {
+    async fn route(&mut self, entry: &Entry, mut head: Box<Parts>, body: Incoming) -> Response<AnswerBody> {
         let settings = self.state.settings();
         if settings.observe {
             let propagation = &settings.profile.propagation;
@@ -215,9 +237,9 @@ impl Walk {
     }
 
     async fn carry_out(
-        self,
+        &mut self,
         plan: Rc<Plan>,
-        head: Parts,
+        head: Box<Parts>,
         body: Incoming,
         carried: Carried,
     ) -> Response<AnswerBody> {
@@ -245,7 +267,12 @@ impl Walk {
     }
 
     /// To this site's own service.
-    async fn here(self, head: Parts, body: Incoming, carried: Option<&Carried>) -> Response<AnswerBody> {
+    async fn here(
+        &mut self,
+        head: Box<Parts>,
+        body: Incoming,
+        carried: Option<&Carried>,
+    ) -> Response<AnswerBody> {
         // What has a scope may wait for other sites, if only by the calls that it causes: it takes nothing
         // from requests that have none.
         let most = self.state.settings().limits.requests;
@@ -255,21 +282,23 @@ impl Walk {
         }
         let body = self.live(body);
         let speaker = self.turn.as_ref().map(Turn::speaker);
-        let answer = leg::local(&self.core, &self.state, &self.service, head, body, carried, speaker).await;
-        if let Some(turn) = self.turn {
+        // Boxed: the futures around it, which are moved before they are polled, stay small.
+        let answer =
+            Box::pin(leg::local(&self.core, &self.state, &self.service, head, body, carried, speaker)).await;
+        if let Some(turn) = self.turn.take() {
             turn.said().await;
         }
         match answer {
-            Ok(response) => upgrade::carry_out(response, self.switch),
+            Ok(response) => upgrade::carry_out(response, self.switch.take()),
             Err(failure) => failure.into_problem(&self.service.name).into_response(),
         }
     }
 
     /// To one other site, whatever it answers.
     async fn there(
-        self,
+        &mut self,
         site: &Site,
-        head: Parts,
+        head: Box<Parts>,
         body: Incoming,
         carried: &Carried,
     ) -> Response<AnswerBody> {
@@ -281,7 +310,7 @@ impl Walk {
             Ok(mut response) => {
                 let said = Said::Status(response.status().as_u16());
                 said::put(response.headers_mut(), &asked(said));
-                upgrade::carry_out(response, self.switch)
+                upgrade::carry_out(response, self.switch.take())
             }
             Err(failure) => {
                 let said = Said::Error(failure.why);
@@ -291,9 +320,9 @@ impl Walk {
     }
 
     async fn several(
-        self,
+        &mut self,
         plan: &Plan,
-        head: Parts,
+        head: Box<Parts>,
         body: Incoming,
         carried: Carried,
     ) -> Response<AnswerBody> {
@@ -319,7 +348,8 @@ impl Walk {
                 limits.replay_bytes,
             ))
         };
-        let (core, state, service) = (self.core, self.state, self.service);
+        let (core, state, service) =
+            (Rc::clone(&self.core), Rc::clone(&self.state), Rc::clone(&self.service));
         Dispatch { core, state, service, head, body, carried }.run(plan, request).await
     }
 
@@ -426,10 +456,12 @@ pub(crate) async fn leg(
     let ticket = Rc::new(ticket);
     let switch = switches.then(|| Switch::new(switch, Rc::clone(&ticket) as Rc<dyn Any>));
     // Its place is the peer's; it only counts as one more in flight.
-    let in_flight = Rc::new(core.shared.enter());
-    let walk = Walk { core, state, service, client: peer.address, switch, turn: None, ticket: in_flight };
+    let in_flight = Rc::new(core.shared.enter(None));
+    let client = peer.address;
+    let walk = Walk { core, state, service, client, switch, turn: None, login: None, ticket: in_flight };
     let pause = walk.state.settings().timeouts.body_idle;
     let body = if body.is_end_stream() { LegBody::Empty } else { LegBody::Live(Live::new(body, pause)) };
+    let head = Box::new(head);
     let answer = leg::local(&walk.core, &walk.state, &walk.service, head, body, Some(&carried), None).await;
     let mut response = match answer {
         Ok(response) => upgrade::carry_out(response, walk.switch),

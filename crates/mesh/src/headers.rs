@@ -16,29 +16,26 @@ pub(crate) const PEERS_ONLY: &str = "archipel-";
 
 /// Takes away what concerns one connection only. Says which protocol the sender wants to switch to.
 pub(crate) fn end_of_hop(headers: &mut HeaderMap) -> Option<HeaderValue> {
-    // Few are there, most often none: looking for each would take longer than looking at all once.
+    // Few are there, most often none, or `Connection` alone with nothing to do but to take it away: looking
+    // for each would take longer than looking at all once.
+    let mut hops = headers.keys().filter(|name| is_of_one_hop(name));
+    let (first, second) = (hops.next()?, hops.next());
+    if second.is_none() && *first == CONNECTION && headers.get_all(CONNECTION).iter().all(is_option) {
+        headers.remove(CONNECTION);
+        return None;
+    }
     let present: Vec<HeaderName> = headers.keys().filter(|name| is_of_one_hop(name)).cloned().collect();
     let mut upgrade = None;
     // Before it goes: who sends it names it in `Connection`.
     let trailers = present.contains(&TE) && headers.get_all(TE).iter().any(wants_trailers);
-    if present.contains(&CONNECTION) {
-        let mut named = Vec::new();
-        for value in headers.get_all(CONNECTION) {
-            let Ok(text) = value.to_str() else { continue };
-            // These two, which are in most, are options and name no header but one that goes anyway.
-            let is_option =
-                |name: &&str| ["keep-alive", "close"].iter().any(|o| o.eq_ignore_ascii_case(name));
-            let listed = text.split(',').map(str::trim).filter(|name| !is_option(name));
-            named.extend(listed.filter_map(|name| HeaderName::try_from(name).ok()));
-        }
-        if named.contains(&UPGRADE) {
-            upgrade = headers.get(UPGRADE).cloned();
-        }
-        for name in named {
-            // A sender may not have us drop what frames or addresses the message.
-            if name != HOST && name != CONTENT_LENGTH {
-                headers.remove(name);
-            }
+    let named = named_in_connection(headers);
+    if named.contains(&UPGRADE) {
+        upgrade = headers.get(UPGRADE).cloned();
+    }
+    for name in named {
+        // A sender may not have us drop what frames or addresses the message.
+        if name != HOST && name != CONTENT_LENGTH {
+            headers.remove(name);
         }
     }
     for name in present {
@@ -48,6 +45,21 @@ pub(crate) fn end_of_hop(headers: &mut HeaderMap) -> Option<HeaderValue> {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
     upgrade
+}
+
+/// These two, of which most have one alone, are options and name no header but one that goes anyway.
+fn is_option(name: impl AsRef<[u8]>) -> bool {
+    ["keep-alive", "close"].iter().any(|option| name.as_ref().eq_ignore_ascii_case(option.as_bytes()))
+}
+
+fn named_in_connection(headers: &HeaderMap) -> Vec<HeaderName> {
+    let mut named = Vec::new();
+    for value in headers.get_all(CONNECTION) {
+        let Ok(text) = value.to_str() else { continue };
+        let listed = text.split(',').map(str::trim).filter(|name| !is_option(name));
+        named.extend(listed.filter_map(|name| HeaderName::try_from(name).ok()));
+    }
+    named
 }
 
 fn is_of_one_hop(name: &HeaderName) -> bool {

@@ -1,7 +1,7 @@
 //! One request to one site: the local service, or a peer. All that is sent anywhere is sent from here.
 
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -91,7 +91,7 @@ pub(crate) async fn local(
     core: &Core,
     state: &State,
     service: &Rc<ServiceState>,
-    mut head: Parts,
+    mut head: Box<Parts>,
     body: LegBody,
     carried: Option<&Carried>,
     speaker: Option<&Speaker>,
@@ -114,8 +114,8 @@ pub(crate) async fn local(
     headers::name_te(&mut head.headers);
     let inflow = body.inflow();
     let request = until_told(head, body);
-    let answer = service.upstreams.send_heard(request, speaker);
-    let answer = in_time(settings.timeouts.response, inflow.as_deref(), answer).await;
+    let sending = pin!(service.upstreams.send_heard(request, speaker));
+    let answer = in_time(settings.timeouts.response, inflow.as_deref(), sending).await;
     let pause = settings.timeouts.body_idle;
     let answer = match answer {
         Some(Ok(response)) => {
@@ -153,7 +153,7 @@ pub(crate) async fn peer(
     state: &State,
     service: &str,
     site: &Site,
-    mut head: Parts,
+    mut head: Box<Parts>,
     body: LegBody,
     carried: &Carried,
 ) -> Result<Response<AnswerBody>, LegFailure> {
@@ -181,7 +181,7 @@ pub(crate) async fn peer(
         && body.size_hint().upper().is_some_and(|bytes| bytes <= SMALL_BODY_BYTES);
     let lane = if small { Lane::Small } else { Lane::Long };
     let inflow = body.inflow();
-    let answer = pool.send(site.name(), until_told(head, body), lane);
+    let answer = pin!(pool.send(site.name(), until_told(head, body), lane));
     match in_time(settings.timeouts.peer_response, inflow.as_deref(), answer).await {
         Some(Ok(response)) => {
             inflow.inspect(|inflow| inflow.watch(settings.timeouts.body_idle));
@@ -206,7 +206,7 @@ pub(crate) async fn peer(
 }
 
 /// The request, whose body is not read before the service says so, if the client waits for that.
-fn until_told(mut head: Parts, mut body: LegBody) -> Request<LegBody> {
+fn until_told(mut head: Box<Parts>, mut body: LegBody) -> Request<LegBody> {
     let word = match &mut body {
         LegBody::Live(live) if headers::expects_continue(&head.headers) => Some(live.wait_for_word()),
         _ => None,
@@ -215,7 +215,7 @@ fn until_told(mut head: Parts, mut body: LegBody) -> Request<LegBody> {
         // Nothing is left to wait for: the body is there, or is kept for another site too.
         head.headers.remove(http::header::EXPECT);
     }
-    let mut request = Request::from_parts(head, body);
+    let mut request = Request::from_parts(*head, body);
     if let Some(word) = word {
         hyper::ext::on_informational(&mut request, move |answer| {
             if answer.status() == StatusCode::CONTINUE {
@@ -228,9 +228,12 @@ fn until_told(mut head: Parts, mut body: LegBody) -> Request<LegBody> {
 
 /// Waits for the head of an answer. The time counts from when the request last moved: a long upload is not
 /// a slow answer.
-async fn in_time<T>(limit: Duration, inflow: Option<&Inflow>, answer: impl Future<Output = T>) -> Option<T> {
+async fn in_time<T>(
+    limit: Duration,
+    inflow: Option<&Inflow>,
+    mut answer: Pin<&mut impl Future<Output = T>>,
+) -> Option<T> {
     let Some(inflow) = inflow else { return timeout(limit, answer).await.ok() };
-    let mut answer = pin!(answer);
     loop {
         let deadline = inflow.deadline(limit);
         if let Ok(answer) = timeout_at(deadline, answer.as_mut()).await {

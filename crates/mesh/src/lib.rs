@@ -16,6 +16,7 @@ mod dispatch;
 mod front;
 mod handle;
 mod headers;
+mod idle;
 mod inflow;
 mod interim;
 mod leg;

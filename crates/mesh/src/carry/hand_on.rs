@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::HeaderMap;
-use http::header::HeaderValue;
+use http::header::{Entry, HeaderName, HeaderValue};
 use http::request::Parts;
 use profile::Form;
 
@@ -19,6 +19,32 @@ const TRACESTATE_MEMBERS: usize = 32;
 /// W3C Baggage: what every participant must be able to hand on.
 const BAGGAGE_BYTES: usize = 8192;
 
+/// A key as it is written on requests, for as many as share it.
+#[derive(Clone, Debug)]
+pub struct Marks {
+    key: Key,
+    /// The member of both lists that is the key.
+    member: HeaderValue,
+    /// The same, and the scope behind it.
+    member_and_scope: HeaderValue,
+}
+
+impl Marks {
+    /// The key of requests with this scope.
+    pub fn new(key: Key, scope: &str) -> Result<Marks, Error> {
+        let member = [KEY_MEMBER, "=", &key.write(Form::Hex)].concat();
+        let both = [&member, ",", SCOPE_MEMBER, "=", &percent::encode(scope)].concat();
+        let value = |text: String| HeaderValue::try_from(text).map_err(|_| Error::TooManyHeaders);
+        Ok(Marks { key, member: value(member)?, member_and_scope: value(both)? })
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        self.key
+    }
+}
+
 impl Carry {
     /// Records a request that goes to a service of this site, and puts its key on it. A `Connection` header
     /// must have been obeyed before: it could name the headers that are set here.
@@ -30,19 +56,17 @@ impl Carry {
         record: Record,
         now: Duration,
         random: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<Key, Error> {
+    ) -> Result<Marks, Error> {
         let mut nonce = [0; 8];
         random(&mut nonce);
         let scope = record.scope.clone();
         let nonce = self.records.insert(record, u64::from_be_bytes(nonce), now);
         let key = self.secret.key(nonce.map_err(Error::TooManyRecords)?);
-        match self.write(&mut parts.headers, key, &scope, random) {
-            Ok(()) => Ok(key),
-            Err(error) => {
-                self.records.forget(key);
-                Err(error)
-            }
-        }
+        let written = Marks::new(key, &scope).and_then(|marks| {
+            self.hand_on_again(parts, &marks, random)?;
+            Ok(marks)
+        });
+        written.inspect_err(|_| self.records.forget(key))
     }
 
     /// Puts a key on a request that it stands for as well: one of the same sender, with the same scope, as far
@@ -50,41 +74,47 @@ impl Carry {
     pub fn hand_on_again(
         &self,
         parts: &mut Parts,
-        key: Key,
-        scope: &str,
+        marks: &Marks,
         random: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), Error> {
-        self.write(&mut parts.headers, key, scope, random)
-    }
-
-    fn write(
-        &self,
-        headers: &mut HeaderMap,
-        key: Key,
-        scope: &str,
-        random: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<(), Error> {
+        let headers = &mut parts.headers;
         for (name, form) in &self.names.headers {
             // A second spelling would be joined to ours by the service, and make an id that it refuses.
             for spelling in names::spellings(headers, name) {
                 headers.remove(spelling);
             }
-            let value = HeaderValue::try_from(key.write(*form)).map_err(|_| Error::TooManyHeaders)?;
+            let value = HeaderValue::try_from(marks.key.write(*form)).map_err(|_| Error::TooManyHeaders)?;
             headers.try_insert(name.clone(), value).map_err(|_| Error::TooManyHeaders)?;
         }
-        let member = [KEY_MEMBER, "=", &key.write(Form::Hex)].concat();
         if self.names.tracestate {
             trace::ensure(headers, random)?;
-            members::take(headers, &TRACESTATE, &[KEY_MEMBER], |_| true);
-            members::put_first(headers, &TRACESTATE, &member, TRACESTATE_MEMBERS - 1)?;
+            if !put_alone(headers, TRACESTATE, &marks.member)? {
+                members::take(headers, &TRACESTATE, &[KEY_MEMBER], |_| true);
+                members::put_first(headers, &TRACESTATE, &marks.member, TRACESTATE_MEMBERS - 1)?;
+            }
         }
-        if self.names.baggage {
+        if self.names.baggage && !put_alone(headers, BAGGAGE, &marks.member_and_scope)? {
             members::take(headers, &BAGGAGE, &[KEY_MEMBER, SCOPE_MEMBER], |_| true);
-            let both = [member.as_str(), ",", SCOPE_MEMBER, "=", &percent::encode(scope)].concat();
             // What is too long for some would be dropped whole: then the key alone goes.
-            let fits = members::length(headers, &BAGGAGE) + both.len() <= BAGGAGE_BYTES;
-            members::put_first(headers, &BAGGAGE, if fits { &both } else { &member }, usize::MAX)?;
+            let length = members::length(headers, &BAGGAGE) + marks.member_and_scope.len();
+            let fits = length <= BAGGAGE_BYTES;
+            let first = if fits { &marks.member_and_scope } else { &marks.member };
+            members::put_first(headers, &BAGGAGE, first, usize::MAX)?;
         }
         Ok(())
+    }
+}
+
+/// Sets a list, unless the request has one to which its members must be added.
+fn put_alone(headers: &mut HeaderMap, list: HeaderName, first: &HeaderValue) -> Result<bool, Error> {
+    if first.len() > BAGGAGE_BYTES {
+        return Ok(false);
+    }
+    match headers.try_entry(list).map_err(|_| Error::TooManyHeaders)? {
+        Entry::Occupied(_) => Ok(false),
+        Entry::Vacant(free) => {
+            free.try_insert(first.clone()).map_err(|_| Error::TooManyHeaders)?;
+            Ok(true)
+        }
     }
 }

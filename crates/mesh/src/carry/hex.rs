@@ -6,11 +6,18 @@ pub(super) fn push(text: &mut String, bytes: &[u8], dashes: &[usize]) {
         if dashes.contains(&index) {
             text.push('-');
         }
-        text.push(digit(byte >> 4));
-        text.push(digit(byte & 0xf));
+        text.push(char::from(digit(byte >> 4)));
+        text.push(char::from(digit(byte & 0xf)));
     }
 }
 
-fn digit(value: u8) -> char {
-    char::from(if value < 10 { b'0' + value } else { b'a' - 10 + value })
+/// Writes two digits for each byte.
+pub(super) fn write(text: &mut [u8], bytes: &[u8]) {
+    for (two, byte) in text.as_chunks_mut().0.iter_mut().zip(bytes) {
+        *two = [byte >> 4, byte & 0xf].map(digit);
+    }
+}
+
+fn digit(value: u8) -> u8 {
+    if value < 10 { b'0' + value } else { b'a' - 10 + value }
 }

@@ -49,7 +49,7 @@ pub(super) fn take(
 pub(super) fn put_first(
     headers: &mut HeaderMap,
     list: &HeaderName,
-    first: &str,
+    first: &HeaderValue,
     most: usize,
 ) -> Result<(), Error> {
     let others = headers.get_all(list).iter().flat_map(split);

@@ -30,6 +30,7 @@ use profile::Propagation;
 
 pub use error::{Carrier, Error, Fault};
 pub use find::{Entry, Found, Listener};
+pub use hand_on::Marks;
 pub use key::{Key, Secret};
 pub use records::{Full, Limits, Record, Records};
 pub use sender::Sender;

@@ -20,13 +20,13 @@ pub(super) fn ensure(headers: &mut HeaderMap, random: &mut dyn FnMut(&mut [u8]))
     for last in [15, 23] {
         bits.get_mut(last).into_iter().for_each(|byte: &mut u8| *byte |= 1);
     }
-    let mut text = String::with_capacity(55);
-    text.push_str("00-");
-    hex::push(&mut text, &bits, &[16]);
+    let mut text = *b"00-ffffffffffffffffffffffffffffffff-ffffffffffffffff-01";
+    let (trace, parent) = bits.split_at(16);
     // Sampled: it is what most tracers decide by themselves for a request without a `traceparent`, and "not
     // sampled" would end the traces of every scoped request.
-    text.push_str("-01");
-    let value = HeaderValue::try_from(text).map_err(|_| Error::TooManyHeaders)?;
+    hex::write(text.get_mut(3..35).unwrap_or_default(), trace);
+    hex::write(text.get_mut(36..52).unwrap_or_default(), parent);
+    let value = HeaderValue::from_bytes(&text).map_err(|_| Error::TooManyHeaders)?;
     headers.try_insert(TRACEPARENT, value).map_err(|_| Error::TooManyHeaders)?;
     Ok(())
 }

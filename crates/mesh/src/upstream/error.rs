@@ -40,21 +40,16 @@ pub struct SendError<B> {
     pub request: Option<Box<Request<B>>>,
 }
 
-impl<B> SendError<B> {
-    pub(super) fn unsent(request: Request<B>, kind: Kind, source: BoxError) -> Self {
-        SendError { sent: Sent::No, kind, source, request: Some(Box::new(request)) }
-    }
-
-    /// A connection took the request, and then failed.
-    pub(super) fn taken(error: hyper::Error) -> Self {
-        let kind = if error.is_parse() {
+impl Kind {
+    /// Why a connection that took a request failed.
+    pub(super) fn of(error: &hyper::Error) -> Kind {
+        if error.is_parse() {
             Kind::Protocol
         } else if error.is_user() {
             Kind::Body
         } else {
             Kind::Reset
-        };
-        SendError { sent: Sent::Maybe, kind, source: error.into(), request: None }
+        }
     }
 }
 

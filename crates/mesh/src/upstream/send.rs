@@ -9,7 +9,6 @@ use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Request, Response, Uri, Version};
 use http_body::Body;
 use http1guard::Speaker;
-use hyper::body::Incoming;
 use plan::Sent;
 
 use super::body::PooledBody;
@@ -17,6 +16,15 @@ use super::connect::{Connection, connect};
 use super::error::{BoxError, Kind, SendError};
 use super::slot::{InFlight, Slot};
 use super::{Health, Settings, Target};
+
+/// What became of a request.
+type Answer<B> = Result<Response<PooledBody<B>>, SendError<B>>;
+
+/// A request that was not sent yet.
+type Kept<B> = Option<Box<Request<B>>>;
+
+/// Why one attempt failed.
+type Failure = (Kind, BoxError);
 
 /// The targets of one service, as one core uses them. Requests have bodies of one type `B`: a connection
 /// of hyper's is for one.
@@ -46,52 +54,53 @@ where
 
     /// Sends a request, and answers when the head of the answer is there. There is no limit on how long
     /// the service takes to answer: drop the future to stop, which closes the connection.
-    pub async fn send(&self, request: Request<B>) -> Result<Response<PooledBody<B>>, SendError<B>> {
-        self.send_noting(request, &Cell::new(Sent::No)).await
+    pub fn send(&self, request: Request<B>) -> impl Future<Output = Answer<B>> {
+        self.send_kept(Some(Box::new(request)), None, None)
     }
 
     /// The same, and lets the client hear the interim answers.
-    pub async fn send_heard(
-        &self,
+    pub fn send_heard<'s>(
+        &'s self,
         request: Request<B>,
-        speaker: Option<&Speaker>,
-    ) -> Result<Response<PooledBody<B>>, SendError<B>> {
-        self.send_to_any(request, &Cell::new(Sent::No), speaker).await
+        speaker: Option<&'s Speaker>,
+    ) -> impl Future<Output = Answer<B>> + 's {
+        self.send_kept(Some(Box::new(request)), None, speaker)
     }
 
     /// The same, for who may drop the future and must know what that leaves behind: `sent` holds whether
     /// any of the request may have left by now.
-    pub async fn send_noting(
-        &self,
-        request: Request<B>,
-        sent: &Cell<Sent>,
-    ) -> Result<Response<PooledBody<B>>, SendError<B>> {
-        self.send_to_any(request, sent, None).await
+    pub fn send_noting(&self, request: Request<B>, sent: &Cell<Sent>) -> impl Future<Output = Answer<B>> {
+        self.send_kept(Some(Box::new(request)), Some(sent), None)
     }
 
-    async fn send_to_any(
+    /// Sends a request that stays where it is until a connection takes it: it is large, and each function on
+    /// its way would move it. After a failure it is there exactly if it was not sent.
+    async fn send_kept(
         &self,
-        mut request: Request<B>,
-        sent: &Cell<Sent>,
+        mut request: Kept<B>,
+        sent: Option<&Cell<Sent>>,
         speaker: Option<&Speaker>,
-    ) -> Result<Response<PooledBody<B>>, SendError<B>> {
+    ) -> Answer<B> {
         let mut tried = Vec::new();
-        let mut failure = (Kind::Unreachable, BoxError::from("the service has no targets"));
+        let mut failure: Option<Failure> = None;
         while let Some((index, slot)) = self.choose(&tried) {
-            match self.attempt(index, slot, request, sent, speaker).await {
+            match self.attempt(index, slot, &mut request, sent, speaker).await {
                 Ok(response) => return Ok(response),
-                Err(SendError { request: Some(unsent), kind, source, .. }) => {
-                    request = *unsent;
+                Err((kind, source)) if request.is_none() => {
+                    return Err(SendError { sent: Sent::Maybe, kind, source, request: None });
+                }
+                Err(unsent) => {
                     // "Too many" hides no other failure: that target is alive, and will do later.
-                    if failure.0 != Kind::TooMany {
-                        failure = (kind, source);
+                    if failure.as_ref().is_none_or(|(kind, _)| *kind != Kind::TooMany) {
+                        failure = Some(unsent);
                     }
                     tried.push(index);
                 }
-                Err(taken) => return Err(taken),
             }
         }
-        Err(SendError::unsent(request, failure.0, failure.1))
+        let no_targets = || (Kind::Unreachable, BoxError::from("the service has no targets"));
+        let (kind, source) = failure.unwrap_or_else(no_targets);
+        Err(SendError { sent: Sent::No, kind, source, request: request.take() })
     }
 
     /// Closes connections that nobody used for too long. Without it they are closed when a request comes;
@@ -124,68 +133,60 @@ where
         &self,
         index: usize,
         slot: &Rc<Slot<B>>,
-        mut request: Request<B>,
-        sent: &Cell<Sent>,
+        request: &mut Kept<B>,
+        sent: Option<&Cell<Sent>>,
         speaker: Option<&Speaker>,
-    ) -> Result<Response<PooledBody<B>>, SendError<B>> {
-        to_origin_form(&mut request, &slot.target);
+    ) -> Result<Response<PooledBody<B>>, Failure> {
+        let note = |now| sent.inspect(|sent| sent.set(now));
+        if let Some(request) = request {
+            to_origin_form(request, &slot.target);
+        }
         let in_flight = InFlight::at(slot);
-        while let Some(taken) = slot.take() {
-            let Some(mut connection) = taken.awake().await else { continue };
-            match hand_over(&mut connection, request, sent, speaker).await {
+        let mut fresh = false;
+        loop {
+            let mut connection = if let Some(taken) = slot.take() {
+                let Some(connection) = taken.awake().await else { continue };
+                connection
+            } else {
+                fresh = true;
+                self.connect(index, slot).await?
+            };
+            let Some(whole) = request.take() else { return Err((Kind::Reset, "the request is gone".into())) };
+            // The only place where a request leaves. After it, only hyper can say that nothing was written:
+            // it then hands the request back.
+            note(Sent::Maybe);
+            connection.ear.listen(speaker);
+            let mut error = match connection.sender.try_send_request(*whole).await {
                 Ok(response) => {
                     self.health.answered(index);
                     return Ok(response.map(|body| PooledBody::new(body, connection, in_flight)));
                 }
-                // The service closed it while it was idle, and the request was not written: the next one.
-                Err(SendError { request: Some(unsent), .. }) => request = *unsent,
-                Err(taken) => return Err(taken),
+                Err(error) => error,
+            };
+            *request = error.take_message().map(Box::new);
+            let error = error.into_error();
+            if request.is_none() {
+                return Err((Kind::of(&error), error.into()));
             }
-        }
-        // Boxed: it is large, and seldom needed.
-        let connecting = Box::pin(connect(&slot.target, &slot.open, &self.settings));
-        let mut connection = match connecting.await {
-            Ok(connection) => connection,
-            Err((kind, source)) => {
-                if kind != Kind::TooMany {
-                    self.health.connect_failed(index);
-                }
-                return Err(SendError::unsent(request, kind, source));
-            }
-        };
-        match hand_over(&mut connection, request, sent, speaker).await {
-            Ok(response) => {
-                self.health.answered(index);
-                Ok(response.map(|body| PooledBody::new(body, connection, in_flight)))
-            }
-            Err(error) => {
-                // It accepts only to close: no better than one that does not accept.
-                if error.sent == Sent::No {
-                    self.health.connect_failed(index);
-                }
-                Err(error)
+            note(Sent::No);
+            // The service closed it while it was idle, and the request was not written: the next one. But a
+            // target that accepts only to close is no better than one that does not accept.
+            if fresh {
+                self.health.connect_failed(index);
+                return Err((Kind::Reset, error.into()));
             }
         }
     }
-}
 
-/// The only place where a request leaves. After it, only hyper can say that nothing was written: it then
-/// hands the request back.
-async fn hand_over<B: Body + 'static>(
-    connection: &mut Connection<B>,
-    request: Request<B>,
-    sent: &Cell<Sent>,
-    speaker: Option<&Speaker>,
-) -> Result<Response<Incoming>, SendError<B>> {
-    sent.set(Sent::Maybe);
-    connection.ear.listen(speaker);
-    connection.sender.try_send_request(request).await.map_err(|mut error| match error.take_message() {
-        Some(request) => {
-            sent.set(Sent::No);
-            SendError::unsent(request, Kind::Reset, error.into_error().into())
-        }
-        None => SendError::taken(error.into_error()),
-    })
+    async fn connect(&self, index: usize, slot: &Slot<B>) -> Result<Connection<B>, Failure> {
+        // Boxed: it is large, and seldom needed.
+        let connected = Box::pin(connect(&slot.target, &slot.open, &self.settings)).await;
+        connected.inspect_err(|(kind, _)| {
+            if *kind != Kind::TooMany {
+                self.health.connect_failed(index);
+            }
+        })
+    }
 }
 
 /// What HTTP/1.1 wants of a request to an origin, whatever version and form it came in.

@@ -72,8 +72,8 @@ fn record(carry: &Carry, headers: &HeaderMap, scope: &str) -> Record {
 fn handed_on(carry: &Carry, headers: &[(&str, &str)], scope: &str) -> (Key, HeaderMap) {
     let mut parts = get("/", headers);
     let record = record(carry, &parts.headers, scope);
-    let key = carry.hand_on(&mut parts, record, NOW, &mut random()).unwrap();
-    (key, parts.headers)
+    let marks = carry.hand_on(&mut parts, record, NOW, &mut random()).unwrap();
+    (marks.key(), parts.headers)
 }
 
 fn scope_of(found: Result<Found, Error>) -> Option<String> {
