@@ -41,6 +41,7 @@ pub(crate) struct Certificate {
     pub(crate) until: SystemTime,
     /// The public key's bits.
     pub(crate) key: Vec<u8>,
+    pub(crate) fingerprint: Fingerprint,
 }
 
 impl Certificate {
@@ -55,6 +56,7 @@ impl Certificate {
             issued: issued.unwrap_or_else(|| seconds(parsed.validity.not_before.timestamp())),
             until: seconds(parsed.validity.not_after.timestamp()),
             key: parsed.public_key().subject_public_key.data.to_vec(),
+            fingerprint: Fingerprint::of(certificate),
         })
     }
 }

@@ -10,7 +10,7 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use super::packet::{Packet, Signed};
 use super::window::Window;
 use super::{Shared, State, id};
-use crate::certificate::{Certificate, micros};
+use crate::certificate::{Certificate, Fingerprint, micros};
 use crate::tls;
 
 /// How far the first stamp of a run may be from our clock, if it has nothing better to show.
@@ -25,6 +25,10 @@ pub struct Opener(pub(super) Arc<Shared>);
 pub struct Opened {
     /// The site that signed it.
     pub from: String,
+    /// With which certificate.
+    pub fingerprint: Fingerprint,
+    /// When that was issued.
+    pub issued: SystemTime,
     /// What it says; nothing, if it is only about certificates.
     pub payload: Vec<u8>,
     /// It refused something of ours for want of a proof: send
@@ -107,8 +111,14 @@ impl Opener {
             Some(_) => return Err(Refusal::Forged),
             None => self.meet(&packet, signed, now)?,
         }
-        self.take(&packet, now)?;
-        Ok(Opened { from: packet.from.to_owned(), payload: packet.payload.to_vec(), asks: packet.asks })
+        let (fingerprint, issued) = self.take(&packet, now)?;
+        Ok(Opened {
+            from: packet.from.to_owned(),
+            fingerprint,
+            issued,
+            payload: packet.payload.to_vec(),
+            asks: packet.asks,
+        })
     }
 
     /// Keeps a site's certificate that came in another way, so that its first datagram is believed at
@@ -185,12 +195,12 @@ impl Opener {
             return Err(Refusal::Superseded);
         }
         let stamp = state.stamp;
-        state.table.put(&read.site, read.key.clone(), id, (read.issued, read.until), stamp);
+        state.table.put(read, id, stamp);
         Ok(())
     }
 
     /// Remembers a datagram whose signature is right, unless it came before.
-    fn take(&self, packet: &Packet<'_>, now: SystemTime) -> Result<(), Refusal> {
+    fn take(&self, packet: &Packet<'_>, now: SystemTime) -> Result<(Fingerprint, SystemTime), Refusal> {
         let mut state = self.0.state();
         let State { table, stamp, .. } = &mut *state;
         let (forgotten, echoes_us) = (table.floor, packet.seen.run == self.0.run);
@@ -219,6 +229,6 @@ impl Opener {
         }
         known.claimed = None;
         known.holds_ours = (known.holds_ours || echoes_us) && !packet.asks;
-        Ok(())
+        Ok((known.fingerprint, known.issued))
     }
 }

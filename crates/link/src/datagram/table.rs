@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use super::packet::Moment;
 use super::window::Window;
+use crate::certificate::{Certificate, Fingerprint};
 
 /// More than the largest operators have. Only sites of this authority can take a place.
 const MOST_SITES: usize = 16_384;
@@ -13,6 +14,7 @@ const MOST_SITES: usize = 16_384;
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) key: Vec<u8>,
+    pub(super) fingerprint: Fingerprint,
     pub(super) id: [u8; 8],
     pub(super) issued: SystemTime,
     pub(super) until: SystemTime,
@@ -49,18 +51,12 @@ impl Table {
     }
 
     /// Puts a site that is new, or has a new certificate; `now` is our present stamp.
-    pub(super) fn put(
-        &mut self,
-        site: &str,
-        key: Vec<u8>,
-        id: [u8; 8],
-        validity: (SystemTime, SystemTime),
-        now: u64,
-    ) {
-        let (issued, until) = validity;
-        if let Some(known) = self.get_mut(site) {
+    pub(super) fn put(&mut self, read: &Certificate, id: [u8; 8], now: u64) {
+        let Certificate { site, issued, until, key, fingerprint } = read.clone();
+        if let Some(known) = self.get_mut(&site) {
             // What was seen of it still counts as seen.
             (known.key, known.id, known.issued, known.until) = (key, id, issued, until);
+            known.fingerprint = fingerprint;
             return;
         }
         if self.sites.len() >= MOST_SITES {
@@ -69,6 +65,7 @@ impl Table {
         let used = self.uses;
         let known = Known {
             key,
+            fingerprint,
             id,
             issued,
             until,
@@ -79,7 +76,7 @@ impl Table {
             claimed: None,
             used,
         };
-        self.sites.insert(site.to_owned(), known);
+        self.sites.insert(site, known);
     }
 
     /// Forgets the eighth that was used least lately. Whoever comes back must show that it is not a replay.
@@ -111,9 +108,15 @@ mod tests {
     #[test]
     fn a_table_is_bounded_and_keeps_those_that_are_used() {
         let mut table = Table::default();
-        let validity = (SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH);
         for number in 0..2 * MOST_SITES {
-            table.put(&format!("Site{number}"), Vec::new(), [0; 8], validity, 7);
+            let read = Certificate {
+                site: format!("Site{number}"),
+                issued: SystemTime::UNIX_EPOCH,
+                until: SystemTime::UNIX_EPOCH,
+                key: Vec::new(),
+                fingerprint: Fingerprint::of(&[]),
+            };
+            table.put(&read, [0; 8], 7);
             assert!(table.get_mut("Site0").is_some());
             assert!(table.sites.len() <= MOST_SITES);
         }

@@ -9,7 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -30,7 +30,7 @@ use tokio_rustls::server::TlsStream;
 
 pub use drain::{Drain, Draining};
 
-use crate::certificate::Certificate;
+use crate::certificate::{Certificate, Fingerprint};
 use crate::exec::Local;
 use crate::socket::Socket;
 use crate::tls::{self, Presented};
@@ -42,6 +42,10 @@ use crate::{BoxError, wire};
 pub struct Peer {
     /// The site.
     pub site: Rc<str>,
+    /// With which certificate.
+    pub fingerprint: Fingerprint,
+    /// When that was issued.
+    pub issued: SystemTime,
     /// Where its connection comes from; proves nothing.
     pub address: SocketAddr,
 }
@@ -189,8 +193,11 @@ impl<W> Server<W> {
         };
         drop(ticket);
         let certificate = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-        let Some(Certificate { site, issued, .. }) = certificate.and_then(Certificate::read) else { return };
-        let peer = Peer { site: site.as_str().into(), address };
+        let Some(Certificate { site, issued, fingerprint, .. }) = certificate.and_then(Certificate::read)
+        else {
+            return;
+        };
+        let peer = Peer { site: site.as_str().into(), fingerprint, issued, address };
         stream.get_mut().0.cut_when(tls.revoked.shut_out(site, issued));
         let service = service_fn(move |request: Request<Incoming>| {
             let (mut head, body) = request.into_parts();
