@@ -43,6 +43,8 @@ pub struct Machine {
     /// Sites that others believe to be alive and this one dead, or the other way round.
     pub(crate) contested: BTreeSet<Id>,
     pub(crate) seeds: BTreeSet<Box<str>>,
+    /// Where the next of them is whose turn it is.
+    pub(crate) seeds_tried: usize,
     pub(crate) seeds_at: Option<Time>,
     pub(crate) out: Vec<Effect>,
     pub(crate) changed: bool,
@@ -105,6 +107,7 @@ impl Machine {
             suspicions: BTreeMap::new(),
             contested: BTreeSet::new(),
             seeds: BTreeSet::new(),
+            seeds_tried: 0,
             seeds_at: None,
             out: Vec::new(),
             changed: true,

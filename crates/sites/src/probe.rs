@@ -48,6 +48,9 @@ enum Why {
     Seed,
 }
 
+/// Addresses to join by that are tried together.
+const SEEDS_AT_ONCE: usize = 8;
+
 impl Machine {
     pub(crate) fn own_site(&self) -> &Site {
         // The own site is never removed: the fallback is not reached.
@@ -366,8 +369,12 @@ impl Machine {
             .filter(|(_, member)| living(member.status))
             .map(|(_, member)| &*member.record.says.address)
             .collect();
-        let seeds = self.seeds.iter().filter(|seed| !known.contains(&***seed));
-        for seed in seeds.cloned().collect::<Vec<_>>() {
+        let seeds: Vec<_> = self.seeds.iter().filter(|seed| !known.contains(&***seed)).cloned().collect();
+        // A configuration may name a hundred peers: one that answers is enough, and each has its turn.
+        let turn = self.seeds_tried.checked_rem(seeds.len()).unwrap_or(0);
+        let some = seeds.iter().cycle().skip(turn).take(seeds.len().min(SEEDS_AT_ONCE));
+        self.seeds_tried = turn + seeds.len().min(SEEDS_AT_ONCE);
+        for seed in some.cloned() {
             self.hello(Why::Seed, seed, None);
         }
     }

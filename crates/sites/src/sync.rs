@@ -65,13 +65,22 @@ impl Machine {
         }
     }
 
+    /// The records of all other sites, without what changes all the time.
+    pub(crate) fn add_records(&self, bytes: &mut Vec<u8>) {
+        for (id, member) in self.members.iter() {
+            if id != OWN && member.status != Status::Revoked {
+                self.add_site(id, true, bytes, usize::MAX);
+            }
+        }
+    }
+
     fn add_whole(&self, id: Id, bytes: &mut Vec<u8>) {
         self.add_told(id, bytes, usize::MAX);
         let Some(member) = self.members.get(id) else { return };
         wire::add(bytes, &Item::Vitals(member.vitals(member.site().name())));
     }
 
-    fn add_registers(&self, bytes: &mut Vec<u8>) {
+    pub(crate) fn add_registers(&self, bytes: &mut Vec<u8>) {
         for key in self.registers.keys() {
             if let Some(item) = self.registers.item(&key) {
                 wire::add(bytes, &item);
