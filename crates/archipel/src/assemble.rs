@@ -6,14 +6,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use link::Identity;
+use mesh::Mesh;
 use mesh::upstream::{self, Target};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::config::{Audit, Config, Mode, Service, Tls};
+use crate::members::{self, Members};
 
-/// What the data plane takes, from a configuration. The error says which file is at fault.
-pub fn settings(config: &Config) -> Result<mesh::Settings, String> {
+/// What the data plane takes, from a configuration and the sites that are known. The error says which file is
+/// at fault.
+pub fn settings(config: &Config, members: &Members) -> Result<mesh::Settings, String> {
     let services = config.services.iter().map(|(name, service)| {
         let built = self::service(service).map_err(|why| format!("service `{name}`: {why}"))?;
         Ok((name.clone(), built))
@@ -21,17 +24,17 @@ pub fn settings(config: &Config) -> Result<mesh::Settings, String> {
     Ok(mesh::Settings {
         site: config.site.clone(),
         dialect: config.dialect(),
-        sites: Arc::new(fixed(config)),
+        sites: members.snapshot(),
         profile: config.profile.clone(),
         observe: config.mode == Mode::Observe,
         services: services.collect::<Result<_, String>>()?,
-        link: link(config)?,
+        link: link(config, members)?,
         limits: limits(config),
         timeouts: timeouts(config),
     })
 }
 
-fn link(config: &Config) -> Result<Option<mesh::Link>, String> {
+fn link(config: &Config, members: &Members) -> Result<Option<mesh::Link>, String> {
     let Some(link) = &config.link else { return Ok(None) };
     let identity = Identity::load(&link.identity).map_err(|error| error.to_string())?;
     if identity.site() != config.site.name() {
@@ -42,13 +45,49 @@ fn link(config: &Config) -> Result<Option<mesh::Link>, String> {
             config.site
         ));
     }
-    Ok(Some(mesh::Link { listen: link.listen, identity: Arc::new(identity), backstage: None }))
+    Ok(Some(mesh::Link {
+        listen: link.listen,
+        source: link.source,
+        // Before anybody can connect.
+        revoked: members::revoked(&config.state, &identity)
+            .map_err(|error| format!("cannot read the state in `{}`: {error}", config.state.display()))?,
+        identity: Arc::new(identity),
+        backstage: Some(Arc::new(members.clone())),
+    }))
 }
 
-/// The sites that the configuration names.
-fn fixed(config: &Config) -> mesh::Fixed {
-    let peers = config.peers.iter().map(|(site, peer)| (site.clone(), peer.address.to_string()));
-    mesh::Fixed { atlas: config.atlas(), peers: peers.collect() }
+/// A site's data plane and its membership, started: what `archipel run` and the demo are made of.
+pub fn start(
+    config: &Config,
+    audit: mesh::Audit,
+    say: impl Fn(&str) + Send + 'static,
+) -> Result<(Arc<Mesh>, Members), String> {
+    let secret = secret(&config.state)?;
+    let (members, inbox) = Members::new(config);
+    let settings = settings(config, &members)?;
+    let link = settings.link.clone();
+    let mesh = Mesh::start(settings, config.threads, audit, secret).map_err(|error| error.to_string())?;
+    let mesh = Arc::new(mesh);
+    if let (Some(link), Some(address)) = (link, mesh.link_address()) {
+        let start = members::Start {
+            config: config.clone(),
+            address,
+            identity: link.identity,
+            revoked: link.revoked,
+            say: Box::new(say),
+        };
+        let shown = |error| format!("cannot take part in the membership at {address} (UDP): {error}");
+        inbox.start(start).map_err(shown)?;
+        members.attach(&mesh);
+    }
+    Ok((mesh, members))
+}
+
+/// Takes on a configuration that was read again.
+pub fn reload(config: &Config, mesh: &Mesh, members: &Members) -> Result<(), String> {
+    mesh.reload(settings(config, members)?).map_err(|error| error.to_string())?;
+    members.reload(config.clone());
+    Ok(())
 }
 
 fn service(service: &Service) -> Result<mesh::Service, String> {
@@ -73,6 +112,7 @@ fn service(service: &Service) -> Result<mesh::Service, String> {
         upstreams: targets.collect(),
         tls: service.tls.as_ref().map(server_tls).transpose()?,
         scope: service.scope.clone().map(Arc::new),
+        strict: service.strict,
         health: health.transpose()?,
     })
 }

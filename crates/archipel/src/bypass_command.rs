@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::json;
 
 use crate::Failure;
-use crate::status_command::Running;
+use crate::running::{Running, text};
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -40,7 +40,6 @@ impl BypassCommand {
             }
         };
         let on = answer.get("bypass").and_then(serde_json::Value::as_bool).unwrap_or_default();
-        let site = answer.get("site").and_then(serde_json::Value::as_str).unwrap_or_default();
-        Ok(format!("bypass is {} at {site}", if on { "on" } else { "off" }))
+        Ok(format!("bypass is {} at {}", if on { "on" } else { "off" }, text(&answer, "site")))
     }
 }

@@ -4,3 +4,5 @@ pub mod admin;
 pub mod assemble;
 pub mod config;
 pub mod demo;
+pub mod hex;
+pub mod members;

@@ -4,9 +4,13 @@ mod bypass_command;
 mod check_command;
 mod demo_command;
 mod init_command;
+mod member_command;
 mod run_command;
+mod running;
 mod scope_command;
+mod sites_command;
 mod status_command;
+mod zone_command;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -38,6 +42,21 @@ enum Command {
     Bypass(bypass_command::BypassCommand),
     /// Say what a running mesh is doing.
     Status(status_command::StatusCommand),
+    /// Who is there, as a running site sees it.
+    Sites(sites_command::SitesCommand),
+    /// Meet other sites.
+    Join(member_command::JoinCommand),
+    /// Say goodbye to the other sites.
+    Leave(member_command::LeaveCommand),
+    /// Name locations, at every site.
+    #[command(subcommand)]
+    Zone(zone_command::ZoneCommand),
+    /// Tell the other sites this site's load, price or the like.
+    Metric(member_command::MetricCommand),
+    /// Keep a site visible, but unused.
+    Quarantine(member_command::QuarantineCommand),
+    /// Shut a stolen site out, everywhere and for good.
+    Revoke(member_command::RevokeCommand),
     /// Check, rewrite and try out scopes.
     #[command(subcommand)]
     Scope(scope_command::ScopeCommand),
@@ -50,6 +69,13 @@ fn main() -> ExitCode {
         Command::Check(command) => command.run(),
         Command::Init(command) => command.run(),
         Command::Bypass(command) => command.run(),
+        Command::Sites(command) => command.run(),
+        Command::Join(command) => command.run(),
+        Command::Leave(command) => command.run(),
+        Command::Zone(command) => command.run(),
+        Command::Metric(command) => command.run(),
+        Command::Quarantine(command) => command.run(),
+        Command::Revoke(command) => command.run(),
         Command::Status(command) => command.run(),
         Command::Scope(command) => command.run(),
     };

@@ -4,8 +4,10 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use archipel::admin::{self, Admin};
+use archipel::assemble;
 use archipel::config::{Config, Error};
-use archipel::{admin, assemble};
+use archipel::members::Members;
 use clap::Args;
 use mesh::Mesh;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -30,29 +32,27 @@ pub(crate) struct RunCommand {
 impl RunCommand {
     pub(crate) fn run(self) -> Result<String, Failure> {
         let config = check_command::load(&self.file)?;
-        let settings = assemble::settings(&config).map_err(Failure::Usage)?;
         let audit = assemble::audit(&config).map_err(Failure::Usage)?;
-        let secret = assemble::secret(&config.state).map_err(Failure::Usage)?;
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Io)?;
         LocalSet::new().block_on(&runtime, async {
             // Bound first: it also keeps a second process away from the state directory.
             let socket = admin::listen(&config.state).await.map_err(Failure::Io)?;
-            let mesh = Mesh::start(settings, config.threads, audit, secret);
-            let mesh = Arc::new(mesh.map_err(|error| Failure::Usage(error.to_string()))?);
+            let (mesh, members) = assemble::start(&config, audit, say).map_err(Failure::Usage)?;
             // Before anybody is told that it is there: a SIGHUP that nobody waits for ends a process.
             let signals = Signals::wait().map_err(Failure::Io)?;
             announce(&config, &mesh);
-            let serving = tokio::task::spawn_local(admin::serve(
-                socket,
-                config.site.to_string(),
-                Arc::downgrade(&mesh),
-            ));
-            self.follow(signals, &config, &mesh).await;
+            let admin =
+                Admin { site: config.site.clone(), mesh: Arc::downgrade(&mesh), members: members.clone() };
+            let serving = tokio::task::spawn_local(admin::serve(socket, admin));
+            self.follow(signals, &config, &mesh, &members).await;
             serving.abort();
             let _ = std::fs::remove_file(admin::path(&config.state));
             say("stopping: no new connections; answering what is in flight");
-            // The admin socket borrows it for as long as an answer takes to write, on this very thread.
+            // The others need not find out by themselves.
+            members.stop(true);
+            // The admin socket borrows it for as long as an answer takes to write, on this very thread; the
+            // membership, which has ended, borrowed it likewise.
             let mesh =
                 Arc::into_inner(mesh).ok_or_else(|| Failure::Io(io::Error::other("the mesh is in use")))?;
             mesh.drain(config.timeouts.drain);
@@ -61,24 +61,23 @@ impl RunCommand {
     }
 
     /// Reloads when told to, and returns when told to stop.
-    async fn follow(&self, mut signals: Signals, started_with: &Config, mesh: &Mesh) {
+    async fn follow(&self, mut signals: Signals, started_with: &Config, mesh: &Mesh, members: &Members) {
         loop {
             tokio::select! {
                 _ = signals.terminate.recv() => return,
                 _ = signals.interrupt.recv() => return,
-                _ = signals.hangup.recv() => self.reload(started_with, mesh),
+                _ = signals.hangup.recv() => self.reload(started_with, mesh, members),
             }
         }
     }
 
-    fn reload(&self, started_with: &Config, mesh: &Mesh) {
+    fn reload(&self, started_with: &Config, mesh: &Mesh, members: &Members) {
         let outcome = Config::load(&self.file).map_err(|error| match error {
             Error::Unreadable { ref source, .. } => format!("{error}: {source}"),
             Error::Invalid(faults) => faults.to_string(),
         });
         let outcome = outcome.and_then(|config| {
-            let settings = assemble::settings(&config)?;
-            mesh.reload(settings).map_err(|error| error.to_string())?;
+            assemble::reload(&config, mesh, members)?;
             Ok(needs_restart(started_with, &config))
         });
         match outcome {

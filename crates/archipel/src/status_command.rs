@@ -1,14 +1,11 @@
 //! `archipel status`: what a running mesh says of itself.
 
-use std::path::PathBuf;
-
-use archipel::admin;
 use clap::Args;
 use http::Method;
 use serde_json::Value;
-use tokio::task::LocalSet;
 
-use crate::{Failure, check_command};
+use crate::Failure;
+use crate::running::Running;
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -24,31 +21,6 @@ pub(crate) struct StatusCommand {
     /// As one JSON object.
     #[arg(long)]
     json: bool,
-}
-
-/// Which mesh is meant.
-#[derive(Args)]
-pub(crate) struct Running {
-    /// The configuration that the mesh was started with.
-    #[arg(value_name = "FILE", default_value = "archipel.toml")]
-    file: PathBuf,
-    /// Its state directory, if the file cannot be read just now.
-    #[arg(long, value_name = "DIR")]
-    state: Option<PathBuf>,
-}
-
-impl Running {
-    /// Asks it, and waits for its answer.
-    pub(crate) fn ask(self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failure> {
-        let state = match self.state {
-            Some(state) => state,
-            None => check_command::load(&self.file)?.state.clone(),
-        };
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Io)?;
-        let answer = LocalSet::new().block_on(&runtime, admin::ask(&state, method, path, body));
-        answer.map_err(|why| Failure::Io(std::io::Error::other(why)))
-    }
 }
 
 impl StatusCommand {

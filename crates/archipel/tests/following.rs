@@ -54,17 +54,17 @@ fn two_scopes_under_one_trace_and_one_token_at_the_same_time_go_to_different_sit
         ("x-auth-token", "token"),
     ];
     let faults = [world.faults(1, "image").unwrap(), world.faults(2, "image").unwrap()];
-    for fault in faults {
+    for fault in &faults {
         fault.set(Fault::Hang);
     }
     let mut second = send_boot(&world, "compute: Site1, image: Site2", &same);
     let mut third = send_boot(&world, "compute: Site1, image: Site3", &same);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    for fault in faults {
+    for fault in &faults {
         let held = async { tokio::time::timeout(support::PATIENCE, fault.until_held(1)).await };
         runtime.block_on(held).expect("each site is asked by one of them");
     }
-    for fault in faults {
+    for fault in &faults {
         fault.set(Fault::None);
     }
     let (second, third) = (second.answer().unwrap(), third.answer().unwrap());

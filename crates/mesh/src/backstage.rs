@@ -5,8 +5,6 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::rc::Rc;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
@@ -24,6 +22,10 @@ const LONGEST: usize = 16 << 20;
 pub struct Question {
     /// The site, by its certificate.
     pub from: String,
+    /// The fingerprint of that certificate.
+    pub fingerprint: link::Fingerprint,
+    /// When that was issued.
+    pub issued: std::time::SystemTime,
     /// How.
     pub method: Method,
     /// What.
@@ -43,21 +45,24 @@ pub trait Backstage: fmt::Debug + Send + Sync {
 
 /// Answers a question that came over the link.
 pub(crate) async fn answer(
-    backstage: Option<Arc<dyn Backstage>>,
-    site: &Rc<str>,
+    backstage: &dyn Backstage,
+    peer: &link::Peer,
     request: Request<Incoming>,
 ) -> Response<AnswerBody> {
-    let Some(backstage) = backstage else {
-        let problem = Problem::new(StatusCode::NOT_FOUND, "no-questions", "This site answers no questions");
-        return problem.unsent().into_response();
-    };
     let (head, body) = request.into_parts();
     let Ok(body) = Limited::new(body, LONGEST).collect().await.map(Collected::to_bytes) else {
         let problem = Problem::new(StatusCode::BAD_REQUEST, "bad-body", "The question cannot be read");
         return problem.unsent().into_response();
     };
-    let (from, path) = (site.to_string(), head.uri.path().to_owned());
-    let (status, body) = backstage.answer(Question { from, method: head.method, path, body }).await;
+    let question = Question {
+        from: peer.site.to_string(),
+        fingerprint: peer.fingerprint,
+        issued: peer.issued,
+        method: head.method,
+        path: head.uri.path().to_owned(),
+        body,
+    };
+    let (status, body) = backstage.answer(question).await;
     let mut response = Response::new(AnswerBody::full(body));
     *response.status_mut() = status;
     response

@@ -1,6 +1,7 @@
 //! Bodies on their way through: streamed, never collected, with a limit on each wait.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -10,11 +11,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use link::Received;
+use merge::Pull;
 use tokio::time::{Sleep, sleep};
 
 use crate::BoxError;
 use crate::headers;
 use crate::inflow::{Inflow, Live};
+use crate::merging::Merging;
 use crate::upstream::PooledBody;
 
 /// The body of an answer, and what is given back once it has ended.
@@ -32,6 +35,10 @@ enum Source {
     Full(Option<Bytes>),
     Local(PooledBody<LegBody>),
     Peer(Received),
+    /// Of several sites: what was made of it so far, and the rest to come.
+    Merged(Option<Bytes>, Box<Merging>),
+    /// What was read of a body already, and its rest.
+    After(VecDeque<Bytes>, Box<AnswerBody>),
 }
 
 impl AnswerBody {
@@ -50,6 +57,22 @@ impl AnswerBody {
 
     pub(crate) fn peer(body: Received, pause: Duration) -> AnswerBody {
         AnswerBody { source: Source::Peer(body), pause: Some(pause), waiting: None, held: None }
+    }
+
+    /// The first step of a merge that goes on.
+    pub(crate) fn merged(first: Pull, rest: Merging) -> AnswerBody {
+        let source = match first {
+            Pull::Chunk(bytes) => Source::Merged(Some(bytes), Box::new(rest)),
+            Pull::Pending => Source::Merged(None, Box::new(rest)),
+            Pull::Done | Pull::NotAList => Source::Full(None),
+        };
+        AnswerBody { source, pause: None, waiting: None, held: None }
+    }
+
+    /// The same, after what was read of it already.
+    pub(crate) fn after(self, read: Vec<Bytes>) -> AnswerBody {
+        let source = Source::After(read.into(), Box::new(self));
+        AnswerBody { source, pause: None, waiting: None, held: None }
     }
 
     /// Keeps something until the body has ended.
@@ -73,6 +96,22 @@ impl Body for AnswerBody {
             Source::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Source::Local(body) => Pin::new(body).poll_frame(context).map_err(BoxError::from),
             Source::Peer(body) => Pin::new(body).poll_frame(context).map_err(BoxError::from),
+            Source::Merged(first @ Some(_), _) => {
+                Poll::Ready(first.take().map(|bytes| Ok(Frame::data(bytes))))
+            }
+            Source::Merged(None, merging) => match ready!(merging.poll(context)) {
+                Ok(Pull::Chunk(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                Ok(Pull::Done) => Poll::Ready(None),
+                // The head is gone: that something is missing can only be told by breaking off.
+                Ok(Pull::Pending | Pull::NotAList) => {
+                    Poll::Ready(Some(Err(BoxError::from("the merge went astray"))))
+                }
+                Err(broken) => Poll::Ready(Some(Err(BoxError::from(broken)))),
+            },
+            Source::After(read, body) => match read.pop_front() {
+                Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                None => Pin::new(&mut **body).poll_frame(context),
+            },
         };
         match polled {
             Poll::Pending => {
@@ -97,6 +136,8 @@ impl Body for AnswerBody {
             Source::Full(bytes) => bytes.is_none(),
             Source::Local(body) => body.is_end_stream(),
             Source::Peer(body) => body.is_end_stream(),
+            Source::Merged(..) => false,
+            Source::After(read, body) => read.is_empty() && body.is_end_stream(),
         }
     }
 
@@ -105,6 +146,8 @@ impl Body for AnswerBody {
             Source::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Source::Local(body) => body.size_hint(),
             Source::Peer(body) => body.size_hint(),
+            // What was read of it is gone from its size.
+            Source::Merged(..) | Source::After(..) => SizeHint::default(),
         }
     }
 }

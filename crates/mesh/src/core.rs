@@ -3,14 +3,14 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::request::Parts;
 use http::{Response, StatusCode};
 use link::{ClientTls, Pool, Revoked};
-use plan::{Knowledge, Reach};
+use plan::{Budget, Knowledge, Pace, Reach};
 use scope::{Diagnostic, Dialect, Known, Plan, Scope, Site, View, Zone};
 
 use crate::audit::Audit;
@@ -20,7 +20,7 @@ use crate::idle::Busy;
 use crate::metrics::Counts;
 use crate::observe::Observer;
 use crate::settings::Settings;
-use crate::sites::Sites;
+use crate::sites::{Sites, Standing};
 use crate::upstream::{self, Health, Upstreams};
 
 /// How many scopes a core remembers. Past it the cache starts anew: a flood of scopes costs memory once.
@@ -69,6 +69,17 @@ impl Drop for HandedOn<'_> {
     }
 }
 
+/// What the link knows of a peer that it is connected to, or tries to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerSeen {
+    /// The site.
+    pub site: Site,
+    /// Whether requests can be sent there.
+    pub works: bool,
+    /// The round trip, as it was of late.
+    pub rtt: Option<Duration>,
+}
+
 /// What all cores share.
 pub(crate) struct Shared {
     pub(crate) carry: Carry,
@@ -82,6 +93,8 @@ pub(crate) struct Shared {
     /// Of these, the ones to this site's own services, and the ones that may need other sites.
     pub(crate) local: AtomicUsize,
     pub(crate) away: AtomicUsize,
+    /// As the first core sees them.
+    pub(crate) peers: Mutex<Vec<PeerSeen>>,
     pub(crate) started: std::time::Instant,
 }
 
@@ -157,6 +170,8 @@ pub(crate) struct Snapshot {
 pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
     pub(crate) counts: Arc<Counts>,
+    /// How many reads may be hedged.
+    pub(crate) budget: RefCell<Budget>,
     /// Keys that stand for more requests like the one they were minted for.
     keys: RefCell<HashMap<Record, (Marks, Duration)>>,
     /// Requests of each peer in flight at this core.
@@ -172,6 +187,7 @@ impl Core {
         Core {
             shared,
             counts,
+            budget: RefCell::default(),
             keys: RefCell::default(),
             peers: RefCell::default(),
             state,
@@ -238,6 +254,19 @@ impl Core {
         Ok(HandedOn { core: self, minted: Some(Box::new(Minted { record, marks, at: now, shared })) })
     }
 
+    /// Tells the other threads what this core's connections to peers are like.
+    pub(crate) fn show_peers(&self) {
+        let state = self.state();
+        let Some(pool) = &state.pool else { return };
+        let seen = state.sites.members().iter().filter_map(|site| {
+            let peer = pool.state(site.name())?;
+            let works = if peer.connected { Some(true) } else { peer.failing.then_some(false) };
+            works.map(|works| PeerSeen { site: site.clone(), works, rtt: peer.rtt })
+        });
+        let seen = seen.collect();
+        *self.shared.peers.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+    }
+
     /// Takes a place among the requests of one peer: a busy one takes nothing from the others.
     pub(crate) fn admit_peer(&self, site: &Rc<str>, most: usize) -> Option<PeerTicket> {
         let mut peers = self.peers.borrow_mut();
@@ -275,6 +304,40 @@ pub(crate) struct State {
 pub(crate) struct ServiceState {
     pub(crate) name: String,
     pub(crate) upstreams: Upstreams<LegBody>,
+    /// How long each site took of late.
+    paces: RefCell<BTreeMap<Site, Pace>>,
+}
+
+impl ServiceState {
+    /// A site took so long to begin an answer.
+    pub(crate) fn took(&self, site: Option<&Site>, took: Duration) {
+        let Some(site) = site else { return };
+        let mut paces = self.paces.borrow_mut();
+        match paces.get_mut(site) {
+            Some(pace) => pace.add(took),
+            None => paces.entry(site.clone()).or_default().add(took),
+        }
+    }
+}
+
+/// What is known of the sites, for one service.
+pub(crate) struct Knows<'s> {
+    pub(crate) state: &'s State,
+    pub(crate) service: &'s ServiceState,
+}
+
+impl Knowledge for Knows<'_> {
+    fn rtt(&self, site: &Site) -> Option<Duration> {
+        self.state.rtt(site)
+    }
+
+    fn reach(&self, site: &Site) -> Reach {
+        self.state.reach(site)
+    }
+
+    fn patience(&self, site: &Site) -> Option<Duration> {
+        self.service.paces.borrow().get(site).and_then(Pace::p95)
+    }
 }
 
 /// A scope that was read, and the plans that were made of it.
@@ -307,7 +370,7 @@ impl State {
             let health = snapshot.health.get(name).cloned();
             let health = health.unwrap_or_else(|| Arc::new(Health::new(service.upstreams.len())));
             let upstreams = Upstreams::new(service.upstreams.clone(), upstream.clone(), health);
-            (name.clone(), Rc::new(ServiceState { name: name.clone(), upstreams }))
+            (name.clone(), Rc::new(ServiceState { name: name.clone(), upstreams, paces: RefCell::default() }))
         });
         let services = Rc::new(services.collect());
         let sites = Arc::clone(&settings.sites);
@@ -338,7 +401,9 @@ impl State {
         let link = settings.link.as_ref()?;
         let kept = before.filter(|state| {
             let old = state.settings();
-            old.link.as_ref().is_some_and(|old| old.identity.is_same_as(&link.identity))
+            old.link
+                .as_ref()
+                .is_some_and(|old| old.identity.is_same_as(&link.identity) && old.source == link.source)
                 && old.timeouts.connect == settings.timeouts.connect
                 && old.limits.requests_per_peer == settings.limits.requests_per_peer
         });
@@ -349,6 +414,7 @@ impl State {
                 link::Settings {
                     connect_timeout: settings.timeouts.connect,
                     in_flight: settings.limits.requests_per_peer,
+                    source: link.source,
                     ..link::Settings::default()
                 },
             ),
@@ -511,8 +577,18 @@ impl Knowledge for State {
         if *site == self.settings().site {
             return Reach::Yes;
         }
+        let standing = self.sites.find(site.name()).map(|site| self.sites.standing(site));
+        if standing == Some(Standing::Quarantined) {
+            return Reach::Quarantined;
+        }
         let state = self.pool.as_ref().and_then(|pool| pool.state(site.name()));
-        // A connection that is down may come back with the next request.
-        if state.is_some_and(|state| state.usable()) { Reach::Yes } else { Reach::Unknown }
+        match standing {
+            // A connection that works says more than what sites tell each other.
+            _ if state.as_ref().is_some_and(|state| state.connected) => Reach::Yes,
+            Some(Standing::Unreachable) => Reach::Unreachable,
+            _ if state.is_some_and(|state| state.usable()) => Reach::Yes,
+            // A connection that is down may come back with the next request.
+            _ => Reach::Unknown,
+        }
     }
 }

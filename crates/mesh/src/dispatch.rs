@@ -14,8 +14,9 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
 use crate::body::{AnswerBody, LegBody, Tape};
-use crate::core::{Core, ServiceState, State};
+use crate::core::{Core, Knows, ServiceState, State};
 use crate::leg::{self, Carried, LegFailure};
+use crate::merging::{Chosen, Combine};
 use crate::problem::{Problem, UNSENT};
 use crate::said;
 
@@ -30,6 +31,10 @@ pub(crate) struct Dispatch {
     pub(crate) head: Box<Parts>,
     pub(crate) body: Bodies,
     pub(crate) carried: Carried,
+    /// How several answers become one, where they do.
+    pub(crate) combine: Option<Combine>,
+    /// A list that lacks a site is an error.
+    pub(crate) strict: bool,
 }
 
 /// Where each leg's body comes from.
@@ -47,6 +52,8 @@ type Ended = (Leg, Instant, Result<Response<AnswerBody>, LegFailure>);
 struct Legs {
     running: JoinSet<Ended>,
     handles: BTreeMap<usize, (AbortHandle, Instant)>,
+    /// Where each leg went.
+    sites: BTreeMap<usize, Site>,
     answers: BTreeMap<usize, Response<AnswerBody>>,
     /// What the mesh, here or there, said of the last leg that it refused.
     refusal: Option<Response<AnswerBody>>,
@@ -60,10 +67,12 @@ impl Dispatch {
     pub(crate) async fn run(self, plan: &Plan, request: Request) -> Response<AnswerBody> {
         let settings = self.state.settings();
         let rules = Rules { hedge_after: settings.timeouts.hedge, leg_timeout: NEVER, ..Rules::default() };
-        let mut run = match Run::new(plan, request, &rules, &*self.state) {
+        let knowledge = Knows { state: &self.state, service: &self.service };
+        let mut run = match Run::new(plan, request, &rules, &knowledge) {
             Ok(run) => run,
             Err(refused) => return Problem::refused(refused).into_response(),
         };
+        self.core.budget.borrow_mut().earn();
         let mut legs = Legs::default();
         let mut effects = Vec::new();
         run.start(&mut effects);
@@ -76,14 +85,27 @@ impl Dispatch {
                         self.begin(&mut legs, leg, site, false);
                     }
                     Effect::Probe { leg, site } => self.begin(&mut legs, leg, site, true),
-                    Effect::Cancel { leg } => legs.cancel(leg),
+                    Effect::Cancel { leg } => {
+                        if let Some(took) = legs.cancel(leg) {
+                            // It took at least so long: else a site that always loses would seem fast.
+                            self.service.took(legs.sites.get(&leg.0), took);
+                        }
+                    }
                     Effect::Timer { timer, after } => {
                         legs.timers.insert((Instant::now() + after, timer.0), timer);
                     }
-                    Effect::Answer { leg } => return answer(&mut legs, leg, &run),
-                    // Only lists are merged, and none is asked for yet.
-                    Effect::Merge { .. } => return Problem::refused(Refused::Merge).into_response(),
+                    Effect::Answer { leg } => {
+                        self.core.counts.wasted.add(run.wasted() as u64);
+                        return answer(&mut legs, leg, &run);
+                    }
+                    Effect::Merge { answer, nearest, partial } => {
+                        self.core.counts.wasted.add(run.wasted() as u64);
+                        let asked = run.report();
+                        let legs = legs.chosen(&nearest);
+                        return self.merge(Chosen { answer, legs, partial, asked }).await;
+                    }
                     Effect::Fail(failure) => {
+                        self.core.counts.wasted.add(run.wasted() as u64);
                         let asked = run.report();
                         // One site was asked, and a mesh refused: its own words say more.
                         return match legs.refusal.take().filter(|_| asked.len() == 1) {
@@ -97,14 +119,39 @@ impl Dispatch {
                 }
             }
             let event = legs.next().await;
-            run.on(event, &mut effects);
+            match event {
+                Event::Fired { timer } if run.hedges(timer) && !self.core.budget.borrow_mut().spend() => {}
+                Event::Answered { leg, elapsed, .. } => {
+                    self.service.took(legs.sites.get(&leg.0), elapsed);
+                    run.on(event, &mut effects);
+                }
+                event => run.on(event, &mut effects),
+            }
         }
+    }
+
+    async fn merge(self, chosen: Chosen) -> Response<AnswerBody> {
+        // A plan whose answers are merged was asked for as a list.
+        let Some(combine) = self.combine else { return Problem::refused(Refused::Merge).into_response() };
+        let (response, partial) = combine.answer(chosen, self.strict).await;
+        self.core.counts.merged.add(1);
+        self.core.counts.partial.add(u64::from(partial));
+        response
     }
 
     /// Starts one leg, as a task: it runs until it has an answer, or is cancelled.
     fn begin(&self, legs: &mut Legs, leg: Leg, site: Site, probe: bool) {
         self.core.counts.legs.add(1);
         let mut head = self.head.clone();
+        legs.sites.insert(leg.0, site.clone());
+        let began = Instant::now();
+        if self.combine.as_ref().is_some_and(|combine| !combine.prepare(&site, &mut head)) {
+            // It has told all that it has on earlier pages.
+            let nothing = Response::new(AnswerBody::full(Bytes::new()));
+            let handle = legs.running.spawn_local(async move { (leg, began, Ok(nothing)) });
+            legs.handles.insert(leg.0, (handle, began));
+            return;
+        }
         let body = if probe {
             head.method = Method::HEAD;
             head.headers.remove(http::header::CONTENT_LENGTH);
@@ -119,7 +166,6 @@ impl Dispatch {
         let (core, state, service) =
             (Rc::clone(&self.core), Rc::clone(&self.state), Rc::clone(&self.service));
         let carried = self.carried.clone();
-        let began = Instant::now();
         let handle = legs.running.spawn_local(async move {
             let outcome = match body {
                 // The start of the body is gone: this site cannot have it, and has not seen any of it.
@@ -142,12 +188,23 @@ impl Dispatch {
 }
 
 impl Legs {
-    fn cancel(&mut self, leg: Leg) {
+    /// Stops a leg. How long it has taken, if it was still under way.
+    fn cancel(&mut self, leg: Leg) -> Option<Duration> {
         self.answers.remove(&leg.0);
-        if let Some((handle, _)) = self.handles.get(&leg.0) {
+        let running = self.handles.get(&leg.0);
+        if let Some((handle, _)) = running {
             handle.abort();
         }
         self.cancelled.push(leg);
+        running.map(|(_, began)| began.elapsed())
+    }
+
+    /// The answers of these legs.
+    fn chosen(&mut self, legs: &[Leg]) -> Vec<(Leg, Site, Response<AnswerBody>)> {
+        let chosen = legs
+            .iter()
+            .filter_map(|leg| Some((*leg, self.sites.get(&leg.0)?.clone(), self.answers.remove(&leg.0)?)));
+        chosen.collect()
     }
 
     /// Waits for whatever happens next.

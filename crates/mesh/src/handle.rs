@@ -26,9 +26,13 @@ use crate::headers;
 use crate::idle::Busy;
 use crate::inflow::Live;
 use crate::leg::{self, Carried, LegFailure, MOST_HOPS};
+use crate::merging::Combine;
 use crate::problem::Problem;
 use crate::said;
 use crate::upgrade::{self, Switch};
+
+/// With `true`, a list that lacks a site is an error.
+const STRICT: &str = "x-scope-strict";
 
 /// The listener that a request came to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -322,22 +326,30 @@ impl Walk {
     async fn several(
         &mut self,
         plan: &Plan,
-        head: Box<Parts>,
+        mut head: Box<Parts>,
         body: Incoming,
         carried: Carried,
     ) -> Response<AnswerBody> {
-        if head.method.is_safe() && joins(plan) {
-            // Lists cannot be told from other reads yet, and one site's list is not the list of all.
-            return Problem::refused(plan::Refused::Merge).into_response();
-        }
-        let limits = &self.state.settings().limits;
+        let settings = self.state.settings();
+        let limits = &settings.limits;
+        let own = settings.services.get(&self.service.name);
+        let strict = head.headers.remove(STRICT);
+        let strict = strict.map_or(own.is_some_and(|own| own.strict), |strict| strict == "true");
+        let tls = own.is_some_and(|own| own.tls.is_some());
+        let combine = match Combine::of(plan, &settings.profile, &self.service.name, &head, tls) {
+            Ok(combine) => combine,
+            Err(problem) => return problem.into_response(),
+        };
         let request = match head.method {
-            Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE => plan::Request::Read,
+            Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE => match &combine {
+                Some(combine) => plan::Request::List { strict: strict && combine.is_known_list() },
+                None => plan::Request::Read,
+            },
             ref method => plan::Request::Write { chosen_name: *method == Method::PUT },
         };
         let body = if body.is_end_stream() {
             Bodies::Known(bytes::Bytes::new())
-        } else if request == plan::Request::Read {
+        } else if matches!(request, plan::Request::Read | plan::Request::List { .. }) {
             match self.collected(body, limits.replay_bytes).await {
                 Ok(bytes) => Bodies::Known(bytes),
                 Err(problem) => return problem.into_response(),
@@ -350,7 +362,7 @@ impl Walk {
         };
         let (core, state, service) =
             (Rc::clone(&self.core), Rc::clone(&self.state), Rc::clone(&self.service));
-        Dispatch { core, state, service, head, body, carried }.run(plan, request).await
+        Dispatch { core, state, service, head, body, carried, combine, strict }.run(plan, request).await
     }
 
     /// A read with a body may go to several sites at once: it has to be there as a whole.
@@ -413,18 +425,6 @@ impl Walk {
     }
 }
 
-/// Whether a plan asks several sites for one answer.
-fn joins(plan: &Plan) -> bool {
-    match plan {
-        Plan::Site(_) => false,
-        Plan::Within(_, inner) => joins(inner),
-        Plan::All(_, plans) if plans.len() > 1 => true,
-        Plan::All(_, plans) | Plan::Any(plans) | Plan::One(plans) | Plan::Otherwise(plans) => {
-            plans.iter().any(joins)
-        }
-    }
-}
-
 /// Answers a leg that another site sent: it is executed here, never planned again.
 pub(crate) async fn leg(
     core: Rc<Core>,
@@ -435,9 +435,11 @@ pub(crate) async fn leg(
     let Some(ticket) = core.admit_peer(&peer.site, state.settings().limits.requests_per_peer) else {
         return Problem::busy("this site has as many requests of yours in flight as it may").into_response();
     };
-    if !request.headers().contains_key(leg::SERVICE) {
-        let backstage = state.settings().link.as_ref().and_then(|link| link.backstage.clone());
-        let mut response = Box::pin(backstage::answer(backstage, &peer.site, request)).await;
+    // Every leg names its service, so that no client's path can be taken for a question.
+    if !request.headers().contains_key(leg::SERVICE)
+        && let Some(backstage) = state.settings().link.as_ref().and_then(|link| link.backstage.clone())
+    {
+        let mut response = Box::pin(backstage::answer(&*backstage, &peer, request)).await;
         response.body_mut().hold(Rc::new(ticket));
         return response;
     }

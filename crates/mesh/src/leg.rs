@@ -11,7 +11,7 @@ use http::{Request, Response, StatusCode};
 use http_body::Body;
 use http1guard::Speaker;
 use link::Lane;
-use plan::{Sent, Why};
+use plan::{Knowledge, Reach, Sent, Why};
 use scope::Site;
 use tokio::time::{timeout, timeout_at};
 
@@ -162,6 +162,16 @@ pub(crate) async fn peer(
         let detail = "this site has no link to others".to_owned();
         return Err(LegFailure { sent: Sent::No, why: Why::Unreachable, problem: None, detail });
     };
+    let why = match state.reach(site) {
+        Reach::Yes | Reach::Unknown => None,
+        Reach::Unreachable => {
+            Some((Why::Unreachable, "it is known that this site cannot be reached from here"))
+        }
+        Reach::Quarantined => Some((Why::Quarantined, "an administrator put this site in quarantine")),
+    };
+    if let Some((why, detail)) = why {
+        return Err(LegFailure { sent: Sent::No, why, problem: None, detail: detail.to_owned() });
+    }
     let texts = [
         (SERVICE, service),
         (SCOPE, &carried.scope.text),

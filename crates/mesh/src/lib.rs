@@ -20,6 +20,7 @@ mod idle;
 mod inflow;
 mod interim;
 mod leg;
+mod merging;
 mod mesh;
 mod metrics;
 mod observe;
@@ -33,6 +34,7 @@ pub mod upstream;
 
 pub use audit::Audit;
 pub use backstage::{Backstage, Question, Reply};
+pub use core::PeerSeen;
 pub use mesh::{Mesh, StartError};
 pub use settings::{Limits, Link, Service, Settings, Timeouts};
 pub use sites::{Fixed, Sites, Standing};

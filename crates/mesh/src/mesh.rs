@@ -20,7 +20,7 @@ use tokio::task::{JoinHandle as Task, JoinSet, LocalSet, spawn_local};
 
 use crate::audit::Audit;
 use crate::carry::{self, Carry, Listener, Secret};
-use crate::core::{Core, Shared, Snapshot};
+use crate::core::{Core, PeerSeen, Shared, Snapshot};
 use crate::front;
 use crate::handle::{self, Entry};
 use crate::metrics::{self, Counts};
@@ -32,6 +32,9 @@ use crate::upstream::health::watch;
 
 /// How often a core closes what nobody uses.
 const TICK: Duration = Duration::from_secs(5);
+
+/// How often the first core tells what it knows of the peers.
+const GLANCE: Duration = Duration::from_secs(1);
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -115,11 +118,12 @@ impl Mesh {
             carry: carry.map_err(|error| StartError::Profile(error.to_string()))?,
             audit,
             observer: Observer::default(),
-            revoked: Revoked::default(),
+            revoked: settings.link.as_ref().map(|link| link.revoked.clone()).unwrap_or_default(),
             bypass: AtomicBool::new(false),
             in_flight: AtomicUsize::new(0),
             local: AtomicUsize::new(0),
             away: AtomicUsize::new(0),
+            peers: Mutex::default(),
             started: Instant::now(),
         });
         let mut mesh = Mesh { shared, cores: Vec::new(), bound: Mutex::default() };
@@ -172,6 +176,12 @@ impl Mesh {
     #[must_use]
     pub fn revoked(&self) -> &Revoked {
         &self.shared.revoked
+    }
+
+    /// What the link knows of the peers that it is connected to, or tries to be: as of the last second.
+    #[must_use]
+    pub fn peers(&self) -> Vec<PeerSeen> {
+        self.shared.peers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
     /// In observe mode: how many calls of services could be told to belong to a request, and how many not.
@@ -352,12 +362,16 @@ struct Running {
 impl Running {
     async fn follow(mut self, mut commands: UnboundedReceiver<Command>) {
         let mut first = true;
-        let mut tick = tokio::time::interval(TICK);
+        let (mut tick, mut glance) = (tokio::time::interval(TICK), tokio::time::interval(GLANCE));
         loop {
             let command = tokio::select! {
                 command = commands.recv() => command,
                 _ = tick.tick() => {
                     self.core.state().sweep();
+                    continue;
+                }
+                _ = glance.tick(), if self.index == 0 => {
+                    self.core.show_peers();
                     continue;
                 }
             };

@@ -1,7 +1,7 @@
 //! What a mesh is told: one snapshot, replaced as a whole on a reload.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +43,10 @@ pub struct Link {
     pub listen: SocketAddr,
     /// Who this site is.
     pub identity: Arc<link::Identity>,
+    /// The address that connections to other sites come from; else the system chooses.
+    pub source: Option<IpAddr>,
+    /// The identities that are believed no more. The mesh starts with these, and keeps to them on a reload.
+    pub revoked: link::Revoked,
     /// Who answers what they ask beside the legs of requests.
     pub backstage: Option<Arc<dyn Backstage>>,
 }
@@ -60,6 +64,8 @@ pub struct Service {
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// The scope of requests that bring none.
     pub scope: Option<Arc<Scope>>,
+    /// A list that lacks a site is an error, also without `X-Scope-Strict`.
+    pub strict: bool,
     /// How to ask the upstreams for their health.
     pub health: Option<Check>,
 }

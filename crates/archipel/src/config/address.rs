@@ -45,8 +45,8 @@ pub(super) fn listener(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// `host:port`
-pub(super) fn endpoint(text: &str) -> Result<Endpoint, String> {
+/// Reads `host:port`.
+pub fn endpoint(text: &str) -> Result<Endpoint, String> {
     let (host, port) = host_and_port(text)?;
     let port = port.ok_or("the port is missing, such as `:7400`")?;
     Ok(Endpoint { host, port })

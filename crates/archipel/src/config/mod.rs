@@ -19,7 +19,7 @@ mod table;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ use std::time::Duration;
 use profile::Profile;
 use scope::{Atlas, Dialect, Scope, Site};
 
-pub use address::{Endpoint, Upstream};
+pub use address::{Endpoint, Upstream, endpoint};
 pub use fault::{Code, Fault, Faults};
 pub use limits::{Limits, Timeouts};
 
@@ -55,8 +55,12 @@ pub struct Settings {
     pub threads: NonZeroUsize,
     /// How this site meets the others. There is one if there are peers.
     pub link: Option<Link>,
+    /// The version of the application, for the other sites to know.
+    pub version: Option<String>,
     /// This site's labels.
     pub labels: BTreeMap<String, String>,
+    /// A file with this site's metrics, which is read again and again.
+    pub metrics: Option<PathBuf>,
     /// The other sites.
     pub peers: BTreeMap<Site, Peer>,
     /// This site's services, by their canonical names. There is at least one.
@@ -85,6 +89,12 @@ pub enum Mode {
 pub struct Link {
     /// Where it listens for them.
     pub listen: SocketAddr,
+    /// Where they reach it. Without, at the address that it listens at, or would send from.
+    pub advertise: Option<Endpoint>,
+    /// Links of sites that are there already: one that answers is enough to meet all.
+    pub join: Vec<Endpoint>,
+    /// The address that connections to other sites come from. Without, the system chooses.
+    pub source: Option<IpAddr>,
     /// The directory with [`Link::ca`], [`Link::certificate`] and [`Link::key`].
     pub identity: PathBuf,
 }

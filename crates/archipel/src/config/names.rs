@@ -41,10 +41,12 @@ pub(super) fn atlas(
 }
 
 /// Reads `[zones]`. They are added to the sites, if these are known; else only their grammar is checked.
+/// `all_known`: no sites but these will ever be there.
 pub(super) fn zones(
     table: Table<'_>,
     mut atlas: Option<&mut Atlas>,
     dialect: &Dialect,
+    all_known: bool,
 ) -> BTreeMap<String, String> {
     let mut zones = BTreeMap::new();
     let entries = table.entries();
@@ -58,7 +60,7 @@ pub(super) fn zones(
         }
     }
     // Only now: a zone may name one that is defined after it.
-    if let Some(atlas) = atlas {
+    if let Some(atlas) = atlas.filter(|_| all_known) {
         for entry in &entries {
             if let Some(Ok(location)) = zones.get(&*entry.name).map(|text| dialect.location(text)) {
                 note_unknown_names(entry, &location, atlas);

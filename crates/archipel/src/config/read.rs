@@ -1,7 +1,7 @@
 //! The keys of the file, turned into [`Settings`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -37,6 +37,8 @@ pub(super) fn settings(mut root: Table<'_>) -> Option<Settings> {
     let threads = threads(&mut root);
     let state = state(&mut root);
     let labels = labels(root.table("labels"));
+    let version = root.take("version").and_then(|entry| version(&entry));
+    let metrics = metrics(root.table("metrics"));
     let peers = peers(root.table("peers"), site.as_ref(), &dialect.services);
     let link = link(&mut root, !peers.is_empty());
     let audit = audit(root.table("audit"));
@@ -47,8 +49,9 @@ pub(super) fn settings(mut root: Table<'_>) -> Option<Settings> {
     let here: Vec<&str> = read.keys().map(String::as_str).collect();
     // Names can only be told from slips when this site is known, and services when the profile is.
     let mut atlas = site.as_ref().map(|site| names::atlas(site.get_ref(), &labels, &here, &peers));
-    let zones = names::zones(root.table("zones"), atlas.as_mut(), &dialect);
-    let atlas = atlas.filter(|_| profile.is_some());
+    let zones = names::zones(root.table("zones"), atlas.as_mut(), &dialect, link.join.is_empty());
+    // With sites that are met while it runs, a name that is not known yet is not a slip.
+    let atlas = atlas.filter(|_| profile.is_some() && link.join.is_empty());
     let spoken = atlas.as_ref().map_or_else(|| dialect.clone(), |atlas| dialect.offered(atlas));
     let scopes: Vec<_> = read
         .iter()
@@ -72,7 +75,9 @@ pub(super) fn settings(mut root: Table<'_>) -> Option<Settings> {
         state: state?,
         threads: threads?,
         link: link.whole(),
+        version,
         labels,
+        metrics,
         peers,
         services,
         zones,
@@ -208,17 +213,29 @@ fn peer(mut table: Table<'_>, known: &Services, places: &mut BTreeMap<Endpoint, 
 struct LinkParts {
     listen: Option<Spanned<SocketAddr>>,
     identity: Option<PathBuf>,
+    advertise: Option<Endpoint>,
+    join: Vec<Endpoint>,
+    source: Option<IpAddr>,
 }
 
 impl LinkParts {
     fn whole(self) -> Option<Link> {
-        Some(Link { listen: self.listen?.into_inner(), identity: self.identity? })
+        let LinkParts { listen, identity, advertise, join, source } = self;
+        Some(Link { listen: listen?.into_inner(), identity: identity?, advertise, join, source })
     }
 }
 
 fn link(root: &mut Table<'_>, peers: bool) -> LinkParts {
     let mut table = root.table("link");
     let listen = table.take("listen");
+    let endpoint = |entry: &Entry<'_>| Some(entry.parsed(Code::Address, address::endpoint)?.into_inner());
+    let advertise = table.take("advertise").and_then(|entry| endpoint(&entry));
+    let join = table.take("join").map(Entry::list).unwrap_or_default();
+    let join: Vec<Endpoint> = join.iter().filter_map(endpoint).collect();
+    let source = table.take("source").and_then(|entry| {
+        let read = |text: &str| text.parse().map_err(|_| "an IP address of this machine".to_owned());
+        entry.parsed(Code::Address, read).map(Spanned::into_inner)
+    });
     if listen.is_none() && peers {
         table.missing("listen", "is missing: this site has peers, and they must reach it");
     }
@@ -238,7 +255,30 @@ fn link(root: &mut Table<'_>, peers: bool) -> LinkParts {
         readable.into_iter().all(|readable| readable).then_some(directory)
     });
     let listen = listen.and_then(|entry| entry.parsed(Code::Address, address::listener));
-    LinkParts { listen, identity }
+    LinkParts { listen, identity, advertise, join, source }
+}
+
+/// A version is a few printable characters, as the application's own people write it.
+fn version(entry: &Entry<'_>) -> Option<String> {
+    let read = |text: &str| {
+        let fits = (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+        fits.then(|| text.to_owned())
+            .ok_or_else(|| "a version is 1 to 64 characters, without spaces".to_owned())
+    };
+    entry.parsed(Code::Value, read).map(Spanned::into_inner)
+}
+
+/// The file may come later: whoever measures writes it when it has measured.
+fn metrics(mut table: Table<'_>) -> Option<PathBuf> {
+    let entry = table.take("file");
+    table.finish();
+    let entry = entry?;
+    let path = entry.path()?;
+    if path.is_dir() {
+        entry.note(Code::File, format!("cannot be `{}`", path.display()), "a directory");
+        return None;
+    }
+    Some(path)
 }
 
 fn audit(mut table: Table<'_>) -> Option<Audit> {

@@ -1,51 +1,71 @@
-//! Three sites, each with its own Archipel and its own instance of the application.
+//! Sites on this machine, each with its own Archipel and its own instance of the application, and the emulated
+//! network between them.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use link::Authority;
 use mesh::Mesh;
 use sample::compute::{self, Compute};
 use sample::image::{self, Image};
-use sample::wan::{Carried, Cut, Shape, Wan};
+use sample::wan::{Cut, Network, Shape, Traffic};
 use sample::{Faults, Handle};
+use scope::View as _;
 use tempfile::TempDir;
 use tokio::net::TcpSocket;
 
+use crate::admin::{Admin, Serving};
 use crate::assemble;
 use crate::config::Config;
+use crate::members::{Members, View};
 
-/// The sites.
+/// The sites that there are from the beginning.
 pub const SITES: [&str; 3] = ["Site1", "Site2", "Site3"];
 
-/// The round trips between two sites, in milliseconds.
-const RTTS_MS: [(usize, usize, u64); 3] = [(0, 1, 20), (0, 2, 60), (1, 2, 40)];
+/// The round trips between two sites, in milliseconds; those of a site that joins later too.
+const RTTS_MS: [(usize, usize, u64); 6] =
+    [(0, 1, 20), (0, 2, 60), (1, 2, 40), (0, 3, 30), (1, 3, 50), (2, 3, 70)];
 
-const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// What a demonstration waits for, and no longer.
 const DEMO_SETTINGS: &str = "[timeouts]\npeer_response = \"5s\"\nhedge = \"50ms\"\n";
 
+/// Sites that run find each other sooner than that, also on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// All of it. It ends when this is dropped.
 pub struct World {
-    sites: Vec<Site>,
-    /// From one site to another: a request that Site1 sends to Site2 takes the link from 0 to 1.
-    links: Vec<(usize, usize, Wan)>,
+    sites: RwLock<Vec<Arc<Site>>>,
+    network: Network,
+    authority: Authority,
+    /// More tables in the configuration of each site.
+    settings: String,
     /// Where each site's files are.
     directory: TempDir,
 }
 
 struct Site {
+    name: String,
+    /// Where the other sites reach it: at the near end of the emulated network.
+    advertised: SocketAddr,
     /// Nothing while it is down.
-    mesh: Mutex<Option<Mesh>>,
+    node: Mutex<Option<Node>>,
     ports: Ports,
     image: Image,
     compute: Compute,
     image_handle: Handle,
     compute_handle: Handle,
+}
+
+/// One running Archipel.
+struct Node {
+    mesh: Arc<Mesh>,
+    members: Members,
+    admin: Serving,
 }
 
 /// A site's own ports, the same each time its mesh starts.
@@ -56,6 +76,11 @@ struct Ports {
     compute_public: Port,
 }
 
+/// The address that a site sends from: the network tells sites apart by it.
+fn ip(site: usize) -> IpAddr {
+    Ipv4Addr::new(127, 1, 0, u8::try_from(site + 1).unwrap_or(u8::MAX)).into()
+}
+
 impl World {
     /// Starts three sites. Nothing listens anywhere but on this machine.
     pub fn start() -> Result<World, String> {
@@ -64,103 +89,139 @@ impl World {
 
     /// Starts three sites, with more tables in the configuration of each.
     pub fn start_with(settings: &str) -> Result<World, String> {
-        let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let authority = Authority::create("demo").map_err(|error| error.to_string())?;
-        let mut sites = Vec::new();
-        for name in SITES {
-            let identity = authority.issue(name).map_err(|error| error.to_string())?;
-            let home = directory.path().join(name);
-            identity.save(&home.join("identity")).map_err(|error| error.to_string())?;
-            sites.push(Site::start(name)?);
+        let world = World {
+            sites: RwLock::default(),
+            network: Network::start(Shape::default(), 1).map_err(|error| error.to_string())?,
+            authority: Authority::create("demo").map_err(|error| error.to_string())?,
+            settings: settings.to_owned(),
+            directory: tempfile::tempdir().map_err(|error| error.to_string())?,
+        };
+        for _ in SITES {
+            world.add_site()?;
         }
-        let mut world = World { sites, links: Vec::new(), directory };
-        world.join()?;
-        for (index, name) in SITES.iter().enumerate() {
-            let text = world.configuration(index, name, settings)?;
-            // A person may look at it, change it, and learn from it.
-            let file = world.home(name).join("archipel.toml");
-            std::fs::write(file, &text).map_err(|error| error.to_string())?;
-            world.start_mesh(index)?;
-        }
+        world.until_met()?;
         Ok(world)
     }
 
-    /// Puts an emulated link between any two sites.
-    fn join(&mut self) -> Result<(), String> {
-        for (from, to, rtt_ms) in RTTS_MS.iter().flat_map(|(a, b, rtt)| [(*a, *b, *rtt), (*b, *a, *rtt)]) {
-            let target = self.site(to)?.ports.link.address;
-            let shape = Shape::with_rtt(Duration::from_millis(rtt_ms));
-            let wan = Wan::listen_thread(ANY_PORT, target, shape, 1).map_err(|error| error.to_string())?;
-            self.links.push((from, to, wan));
+    /// Starts one more site, which knows the first one's address and nothing else. Its number.
+    pub fn add_site(&self) -> Result<usize, String> {
+        let index = self.sites().len();
+        let name = format!("Site{}", index + 1);
+        let identity = self.authority.issue(&name).map_err(|error| error.to_string())?;
+        identity.save(&self.home(&name).join("identity")).map_err(|error| error.to_string())?;
+        let site = Site::start(&name, ip(index), &self.network)?;
+        let text = self.configuration(index, &site);
+        self.sites.write().unwrap_or_else(PoisonError::into_inner).push(Arc::new(site));
+        for (one, other, rtt_ms) in RTTS_MS.iter().filter(|(one, other, _)| *one.max(other) == index) {
+            let shape = Shape::with_rtt(Duration::from_millis(*rtt_ms));
+            self.shape(*one, *other, |this| *this = shape);
         }
-        Ok(())
+        // A person may look at it, change it, and learn from it.
+        let file = self.home(&name).join("archipel.toml");
+        std::fs::write(file, &text).map_err(|error| error.to_string())?;
+        self.start_mesh(index)?;
+        Ok(index)
     }
 
-    /// Each site knows where the others are: at the near end of an emulated link.
-    fn configuration(&self, index: usize, name: &str, more: &str) -> Result<String, String> {
-        let site = self.site(index)?;
+    fn configuration(&self, index: usize, site: &Site) -> String {
         let Ports { link, image_public, image_internal, compute_public } = &site.ports;
         let (image, compute) = (site.image_handle.address(), site.compute_handle.address());
-        let mut text = format!(
-            "site = \"{name}\"\nprofile = \"rest\"\nidentity = \"identity\"\nstate = \"state\"\n\n\
-             [link]\nlisten = \"{link}\"\n\n\
+        let join = self.sites().first().map(|first| format!("join = [\"{}\"]\n", first.advertised));
+        format!(
+            "site = \"{}\"\nprofile = \"rest\"\nidentity = \"identity\"\nstate = \"state\"\nthreads = 1\n\n\
+             [link]\nlisten = \"{link}\"\nadvertise = \"{}\"\nsource = \"{}\"\n{}\n\
              [services.image]\npublic = [\"{image_public}\"]\ninternal = [\"{image_internal}\"]\n\
              upstreams = [\"http://{image}\"]\n\n\
              [services.compute]\npublic = [\"{compute_public}\"]\nupstreams = [\"http://{compute}\"]\n\n\
-             {more}"
-        );
-        for (_, to, wan) in self.links.iter().filter(|(from, ..)| *from == index) {
-            let peer = SITES.get(*to).ok_or("a link goes nowhere")?;
-            text.push_str(&format!("\n[peers.{peer}]\naddress = \"{}\"\n", wan.address()));
-        }
-        Ok(text)
+             {}",
+            site.name,
+            site.advertised,
+            ip(index),
+            join.unwrap_or_default(),
+            self.settings
+        )
     }
 
     /// Starts the mesh of a site, at the ports that it has had before.
     pub fn start_mesh(&self, site: usize) -> Result<(), String> {
-        let home = self.home(SITES.get(site).ok_or("there is no such site")?);
-        let config = Config::load(&home.join("archipel.toml")).map_err(|error| error.to_string())?;
-        let secret = assemble::secret(&config.state)?;
-        let settings = assemble::settings(&config)?;
-        let mesh = Mesh::start(settings, std::num::NonZeroUsize::MIN, mesh::Audit::none(), secret);
-        *self.site(site)?.mesh() = Some(mesh.map_err(|error| error.to_string())?);
+        let site = self.site(site)?;
+        let config = self.config(&site.name)?;
+        let (mesh, members) = assemble::start(&config, mesh::Audit::none(), |_| ())?;
+        let admin =
+            Admin { site: config.site.clone(), mesh: Arc::downgrade(&mesh), members: members.clone() };
+        let admin = Serving::start(&config.state, admin).map_err(|error| error.to_string())?;
+        *site.node() = Some(Node { mesh, members, admin });
         Ok(())
     }
 
     /// Stops the mesh of a site once what is in flight is answered, or after so long: with no patience,
     /// as if it were killed. Its applications go on.
     pub fn stop_mesh(&self, site: usize, patience: Duration) -> Result<(), String> {
-        let mesh = self.site(site)?.mesh().take();
-        if let Some(mesh) = mesh {
-            mesh.drain(patience);
-        }
-        Ok(())
+        let node = self.site(site)?.node().take();
+        node.map_or(Ok(()), |node| node.stop(patience))
     }
 
     /// Has the mesh of a site read its configuration again.
     pub fn reload_mesh(&self, site: usize) -> Result<(), String> {
-        let home = self.home(SITES.get(site).ok_or("there is no such site")?);
-        let config = Config::load(&home.join("archipel.toml")).map_err(|error| error.to_string())?;
-        let settings = assemble::settings(&config)?;
-        match &*self.site(site)?.mesh() {
-            Some(mesh) => mesh.reload(settings).map_err(|error| error.to_string()),
+        let site = self.site(site)?;
+        let config = self.config(&site.name)?;
+        match &*site.node() {
+            Some(node) => assemble::reload(&config, &node.mesh, &node.members),
             None => Err("this site has stopped".to_owned()),
         }
     }
 
-    /// What the link from one site to another carried.
-    pub fn carried(&self, from: usize, to: usize) -> Result<Carried, String> {
-        let link = self.links.iter().find(|(start, end, _)| (*start, *end) == (from, to));
-        link.map(|(_, _, wan)| wan.carried()).ok_or_else(|| format!("no link goes from {from} to {to}"))
+    fn config(&self, name: &str) -> Result<Config, String> {
+        Config::load(&self.home(name).join("archipel.toml")).map_err(|error| error.to_string())
+    }
+
+    /// The sites as one of them sees them.
+    pub fn seen_by(&self, site: usize) -> Result<Arc<View>, String> {
+        match &*self.site(site)?.node() {
+            Some(node) => Ok(node.members.snapshot()),
+            None => Err("this site has stopped".to_owned()),
+        }
+    }
+
+    /// Waits until every site that runs can send requests to every other.
+    pub fn until_met(&self) -> Result<(), String> {
+        let sites = self.sites();
+        let names: Vec<&str> =
+            sites.iter().filter(|site| site.node().is_some()).map(|site| site.name.as_str()).collect();
+        let deadline = Instant::now() + PATIENCE;
+        for site in &sites {
+            while !site.reaches(&names) {
+                if Instant::now() > deadline {
+                    return Err(format!("{} does not find the other sites", site.name));
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        Ok(())
+    }
+
+    /// What went from one site to another.
+    pub fn carried(&self, from: usize, to: usize) -> Result<Traffic, String> {
+        self.network.traffic(ip(from), ip(to)).map_err(|error| error.to_string())
     }
 
     /// Requests in flight at a site.
     pub fn in_flight(&self, site: usize) -> Result<usize, String> {
-        Ok(self.site(site)?.mesh().as_ref().map_or(0, Mesh::in_flight))
+        Ok(self.site(site)?.node().as_ref().map_or(0, |node| node.mesh.in_flight()))
     }
 
-    fn site(&self, index: usize) -> Result<&Site, String> {
-        self.sites.get(index).ok_or_else(|| format!("there is no site {index}"))
+    fn sites(&self) -> Vec<Arc<Site>> {
+        self.sites.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The names of all sites.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.sites().iter().map(|site| site.name.clone()).collect()
+    }
+
+    fn site(&self, index: usize) -> Result<Arc<Site>, String> {
+        self.sites().get(index).cloned().ok_or_else(|| format!("there is no site {index}"))
     }
 
     /// A site's directory.
@@ -190,53 +251,79 @@ impl World {
     }
 
     /// What is wrong with a site's service, settable while it runs.
-    pub fn faults(&self, site: usize, service: &str) -> Result<&Faults, String> {
+    pub fn faults(&self, site: usize, service: &str) -> Result<Faults, String> {
         let site = self.site(site)?;
-        Ok(if service == "image" { site.image_handle.faults() } else { site.compute_handle.faults() })
+        let handle = if service == "image" { &site.image_handle } else { &site.compute_handle };
+        Ok(handle.faults().clone())
     }
 
     /// Cuts a site off from all others, or joins it to them again.
     pub fn cut(&self, site: usize, cut: Option<Cut>) -> Result<(), String> {
+        for other in (0..self.sites().len()).filter(|other| *other != site) {
+            self.cut_between(site, other, cut)?;
+            self.cut_between(other, site, cut)?;
+        }
+        Ok(())
+    }
+
+    /// Cuts what one site sends to another, and nothing else; or lets it pass again.
+    pub fn cut_between(&self, from: usize, to: usize, cut: Option<Cut>) -> Result<(), String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
-        runtime.block_on(async {
-            for (_, _, wan) in self.links.iter().filter(|(from, to, _)| *from == site || *to == site) {
-                match cut {
-                    Some(cut) => wan.cut(cut).await,
-                    None => wan.heal().await,
-                }
-            }
-        });
-        Ok(())
+        let (from, to) = (ip(from), ip(to));
+        let outcome = match cut {
+            Some(cut) => runtime.block_on(self.network.cut(from, to, cut)),
+            None => self.network.heal(from, to),
+        };
+        outcome.map_err(|error| error.to_string())
+    }
+
+    /// The network between the sites.
+    #[must_use]
+    pub fn network(&self) -> &Network {
+        &self.network
     }
 
     /// Changes the network between two sites, both ways.
     pub fn shape(&self, one: usize, other: usize, change: impl Fn(&mut Shape)) {
-        let both = |from: usize, to: usize| (from, to) == (one, other) || (from, to) == (other, one);
-        for (_, _, wan) in self.links.iter().filter(|(from, to, _)| both(*from, *to)) {
-            let mut shape = wan.shape();
-            change(&mut shape);
-            wan.set_shape(shape);
+        for (from, to) in [(one, other), (other, one)] {
+            let (from, to) = (ip(from), ip(to));
+            if let Ok(mut shape) = self.network.shape(from, to) {
+                change(&mut shape);
+                // Both were known a moment ago, and places do not go away.
+                let _ = self.network.set_shape(from, to, shape);
+            }
         }
     }
 }
 
 impl Drop for World {
     fn drop(&mut self) {
-        for site in &self.sites {
-            if let Some(mesh) = site.mesh().take() {
-                mesh.drain(Duration::from_millis(100));
+        for site in self.sites() {
+            if let Some(node) = site.node().take() {
+                let _ = node.stop(Duration::from_millis(100));
             }
         }
+    }
+}
+
+impl Node {
+    fn stop(self, patience: Duration) -> Result<(), String> {
+        self.admin.stop();
+        self.members.stop(false);
+        let mesh = Arc::into_inner(self.mesh).ok_or("the mesh is in use")?;
+        mesh.drain(patience);
+        Ok(())
     }
 }
 
 impl Site {
     /// Starts the application of a site. Its compute service finds images through the mesh, which is not
     /// there yet.
-    fn start(name: &str) -> Result<Site, String> {
+    fn start(name: &str, ip: IpAddr, network: &Network) -> Result<Site, String> {
         let failed = |error: &dyn std::fmt::Display| error.to_string();
-        let ports = Ports::take().map_err(|error| failed(&error))?;
+        let ports = Ports::take(ip).map_err(|error| failed(&error))?;
+        let advertised = network.add(ip, ANY_PORT, ports.link.address).map_err(|error| failed(&error))?;
         let settings = image::Settings { label: Some(format!("image@{name}")), ..image::Settings::default() };
         let image = Image::new(&settings);
         let image_handle = Handle::spawn_thread(image.clone(), ANY_PORT).map_err(|error| failed(&error))?;
@@ -246,21 +333,34 @@ impl Site {
         let compute = Compute::new(settings);
         let compute_handle =
             Handle::spawn_thread(compute.clone(), ANY_PORT).map_err(|error| failed(&error))?;
-        Ok(Site { mesh: Mutex::default(), ports, image, compute, image_handle, compute_handle })
+        let (name, node) = (name.to_owned(), Mutex::default());
+        Ok(Site { name, advertised, node, ports, image, compute, image_handle, compute_handle })
     }
 
-    fn mesh(&self) -> MutexGuard<'_, Option<Mesh>> {
-        self.mesh.lock().unwrap_or_else(PoisonError::into_inner)
+    fn node(&self) -> MutexGuard<'_, Option<Node>> {
+        self.node.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it can send requests to all of these. One that is down need not.
+    fn reaches(&self, names: &[&str]) -> bool {
+        let node = self.node();
+        let Some(node) = &*node else { return true };
+        let (view, peers) = (node.members.snapshot(), node.mesh.peers());
+        let usable = |name: &str| {
+            view.heard().is_some_and(|heard| heard.usable(name))
+                && peers.iter().any(|peer| peer.site.name() == name && peer.works)
+        };
+        names.iter().all(|name| *name == self.name || (view.find(name).is_some() && usable(name)))
     }
 }
 
 impl Ports {
-    fn take() -> io::Result<Ports> {
+    fn take(ip: IpAddr) -> io::Result<Ports> {
         Ok(Ports {
-            link: Port::take()?,
-            image_public: Port::take()?,
-            image_internal: Port::take()?,
-            compute_public: Port::take()?,
+            link: Port::take(SocketAddr::new(ip, 0))?,
+            image_public: Port::take(ANY_PORT)?,
+            image_internal: Port::take(ANY_PORT)?,
+            compute_public: Port::take(ANY_PORT)?,
         })
     }
 }
@@ -272,11 +372,11 @@ struct Port {
 }
 
 impl Port {
-    fn take() -> io::Result<Port> {
+    fn take(address: SocketAddr) -> io::Result<Port> {
         let holder = TcpSocket::new_v4()?;
         holder.set_reuseaddr(true)?;
         holder.set_reuseport(true)?;
-        holder.bind(ANY_PORT)?;
+        holder.bind(address)?;
         Ok(Port { address: holder.local_addr()?, _holder: holder })
     }
 }

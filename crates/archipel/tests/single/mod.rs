@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use archipel::assemble;
 use archipel::config::Config;
+use archipel::members::Members;
 use mesh::{Audit, Mesh};
 use tempfile::TempDir;
 
@@ -41,7 +42,7 @@ impl Single {
     pub fn restarted(mut self) -> Single {
         self.stop();
         let config = Config::read("archipel.toml", &self.text, self.home.path()).unwrap();
-        let settings = assemble::settings(&config).unwrap();
+        let settings = assemble::settings(&config, &Members::new(&config).0).unwrap();
         let secret = assemble::secret(&config.state).unwrap();
         self.mesh = Some(Mesh::start(settings, NonZeroUsize::MIN, Audit::none(), secret).unwrap());
         self

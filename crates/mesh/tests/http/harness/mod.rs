@@ -132,7 +132,13 @@ pub fn site(name: &str) -> Site {
 }
 
 fn link_of(authority: &Authority, name: &str) -> Link {
-    Link { listen: ANY_PORT, identity: Arc::new(authority.issue(name).unwrap()), backstage: None }
+    Link {
+        listen: ANY_PORT,
+        identity: Arc::new(authority.issue(name).unwrap()),
+        source: None,
+        revoked: link::Revoked::default(),
+        backstage: None,
+    }
 }
 
 /// A and B, the first of them being here.
@@ -149,6 +155,7 @@ fn settings(name: &str, upstreams: Vec<Target>) -> Settings {
         upstreams,
         tls: None,
         scope: None,
+        strict: false,
         health: None,
     };
     Settings {

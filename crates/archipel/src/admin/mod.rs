@@ -1,4 +1,7 @@
-//! The admin socket: HTTP over a Unix socket in the state directory, for `archipel bypass` and `status`.
+//! The admin socket: HTTP over a Unix socket in the state directory. Every command that changes or asks a
+//! running archipel goes through it; `docs/admin.md` is its reference.
+
+mod api;
 
 use std::convert::Infallible;
 use std::io;
@@ -7,14 +10,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Weak;
 
 use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Collected, Full, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use mesh::Mesh;
-use serde_json::{Value, json};
+use scope::Site;
+use serde_json::Value;
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::oneshot;
+use tokio::task::LocalSet;
+
+use crate::members::Members;
+use api::Answer;
 
 /// A question or an order is short.
 const LONGEST: usize = 64 << 10;
@@ -27,6 +37,7 @@ pub fn path(state: &Path) -> PathBuf {
 
 /// Listens, over the socket of a process that is gone, but never over one that is there.
 pub async fn listen(state: &Path) -> io::Result<UnixListener> {
+    std::fs::create_dir_all(state)?;
     let path = path(state);
     if UnixStream::connect(&path).await.is_ok() {
         return Err(io::Error::new(
@@ -43,20 +54,31 @@ pub async fn listen(state: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Answers until dropped. The mesh is only borrowed, and never across a wait: a connection that somebody
-/// leaves open must not keep it from being drained.
-pub async fn serve(listener: UnixListener, site: String, mesh: Weak<Mesh>) {
+/// What the socket speaks for.
+#[derive(Clone)]
+pub struct Admin {
+    /// This site.
+    pub site: Site,
+    /// Its data plane. Only borrowed, and never across a wait: a connection that somebody leaves open must
+    /// not keep it from being drained.
+    pub mesh: Weak<Mesh>,
+    /// The sites that it knows.
+    pub members: Members,
+}
+
+/// Answers until dropped.
+pub async fn serve(listener: UnixListener, admin: Admin) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             // Out of files, most likely: that is no time to stop listening to the operator.
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             continue;
         };
-        let (site, mesh) = (site.clone(), Weak::clone(&mesh));
+        let admin = admin.clone();
         tokio::task::spawn_local(async move {
             let service = service_fn(|request| {
-                let (site, mesh) = (site.clone(), Weak::clone(&mesh));
-                async move { Ok::<_, Infallible>(answer(request, &site, &mesh).await) }
+                let admin = admin.clone();
+                async move { Ok::<_, Infallible>(answer(request, &admin).await) }
             });
             let _ = hyper::server::conn::http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service)
@@ -65,43 +87,52 @@ pub async fn serve(listener: UnixListener, site: String, mesh: Weak<Mesh>) {
     }
 }
 
-async fn answer(request: Request<Incoming>, site: &str, mesh: &Weak<Mesh>) -> Response<Full<Bytes>> {
-    let (head, body) = request.into_parts();
-    let body = Limited::new(body, LONGEST).collect().await.map(Collected::to_bytes);
-    let (status, document) = match (body, mesh.upgrade()) {
-        (Ok(body), Some(mesh)) => obey(&head.method, head.uri.path(), &body, site, &mesh),
-        (Err(error), _) => (StatusCode::BAD_REQUEST, json!({ "title": error.to_string() })),
-        (_, None) => (StatusCode::SERVICE_UNAVAILABLE, json!({ "title": "it is stopping" })),
-    };
-    let mut response = Response::new(Full::new(Bytes::from(document.to_string())));
-    *response.status_mut() = status;
-    response
+/// An admin socket that is served by a thread of its own.
+pub struct Serving {
+    stop: oneshot::Sender<()>,
+    thread: std::thread::JoinHandle<()>,
 }
 
-fn obey(method: &Method, path: &str, body: &[u8], site: &str, mesh: &Mesh) -> (StatusCode, Value) {
-    match (method, path) {
-        (&Method::GET, "/v1/status") => (StatusCode::OK, status(site, mesh)),
-        (&Method::PUT, "/v1/bypass") => {
-            let order = serde_json::from_slice::<Value>(body).ok();
-            let Some(on) = order.and_then(|order| order.get("on")?.as_bool()) else {
-                let title = "send {\"on\": true} or {\"on\": false}";
-                return (StatusCode::BAD_REQUEST, json!({ "title": title }));
-            };
-            mesh.set_bypass(on);
-            (StatusCode::OK, status(site, mesh))
-        }
-        _ => (StatusCode::NOT_FOUND, json!({ "title": "there is /v1/status and /v1/bypass" })),
+impl Serving {
+    /// Listens in this state directory, and answers.
+    pub fn start(state: &Path, admin: Admin) -> io::Result<Serving> {
+        let (stop, stopped) = oneshot::channel();
+        let state = state.to_owned();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let listener = runtime.block_on(listen(&state))?;
+        let thread = std::thread::Builder::new().name("admin".to_owned()).spawn(move || {
+            LocalSet::new().block_on(&runtime, async {
+                tokio::select! {
+                    () = serve(listener, admin) => {}
+                    _ = stopped => {}
+                }
+            });
+            let _ = std::fs::remove_file(path(&state));
+        })?;
+        Ok(Serving { stop, thread })
+    }
+
+    /// Ends it.
+    pub fn stop(self) {
+        let _ = self.stop.send(());
+        let _ = self.thread.join();
     }
 }
 
-fn status(site: &str, mesh: &Mesh) -> Value {
-    let (attributed, unattributed) = mesh.observed();
-    json!({
-        "site": site,
-        "bypass": mesh.bypass(),
-        "in_flight": mesh.in_flight(),
-        "observed": { "attributed": attributed, "unattributed": unattributed },
-    })
+async fn answer(request: Request<Incoming>, admin: &Admin) -> Response<Full<Bytes>> {
+    let (head, body) = request.into_parts();
+    let answer = match Limited::new(body, LONGEST).collect().await.map(Collected::to_bytes) {
+        Ok(body) => api::answer(&head.method, head.uri.path(), &body, admin).await,
+        Err(error) => Answer::refused(StatusCode::BAD_REQUEST, error.to_string()),
+    };
+    let (status, kind, body) = match answer {
+        Answer::Document(status, document) => (status, "application/json", document.to_string()),
+        Answer::Text(text) => (StatusCode::OK, "text/plain; version=0.0.4", text),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
 }
 
 /// Asks the process that runs with this state directory.
@@ -128,5 +159,8 @@ pub async fn ask(state: &Path, method: Method, path: &str, body: Option<Value>) 
     let status = response.status();
     let body = response.into_body().collect().await.map_err(|error| failed(&error))?.to_bytes();
     let answer: Value = serde_json::from_slice(&body).map_err(|error| failed(&error))?;
-    if status.is_success() { Ok(answer) } else { Err(failed(&answer)) }
+    if status.is_success() {
+        return Ok(answer);
+    }
+    Err(answer.get("title").and_then(Value::as_str).map_or_else(|| failed(&answer), str::to_owned))
 }
