@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, Write};
 use std::num::NonZeroU64;
 
-use archipel::demo::{Client, SCENARIOS, SITES, World};
+use archipel::demo::{Client, SCENARIOS, World};
 use clap::Args;
 use sample::wan::Cut;
 
@@ -19,8 +19,9 @@ Examples:
   archipel demo           plays the scenarios, then stays up for you to play with
   archipel demo --once    plays them, prints `ok NAME` or `FAILED NAME` for each, and exits
 
-Three sites run on this machine, each with its own Archipel and its own sample application; between
-them is an emulated network. Nothing is reachable from outside, and nothing stays behind.")]
+Three sites run on this machine, each with its own Archipel and its own sample application, and a
+fourth joins them; between them is an emulated network. Nothing is reachable from outside, and nothing
+stays behind.")]
 pub(crate) struct DemoCommand {
     /// Exit after the scenarios, with one line for each.
     #[arg(long)]
@@ -66,7 +67,7 @@ impl DemoCommand {
     /// Stays up until told to stop, and does what is typed.
     fn stay(&self, world: &World) -> Result<(), String> {
         self.narrate("\n== your turn");
-        for (index, site) in SITES.iter().enumerate() {
+        for (index, site) in world.names().iter().enumerate() {
             let (image, compute) = (world.address(index, "image")?, world.address(index, "compute")?);
             self.narrate(&format!("{site}: image http://{image}  compute http://{compute}"));
             self.narrate(&format!("       its files: {}", world.home(site).display()));
@@ -76,6 +77,12 @@ impl DemoCommand {
             "  curl -i -H 'X-Scope: image: Site2' http://{}/images",
             world.address(0, "image")?
         ));
+        // As it was started: it need not be on the path.
+        let archipel = std::env::args().next().unwrap_or_else(|| "archipel".to_owned());
+        self.narrate("See which sites one of them knows, and give a name to some, at all of them:");
+        self.narrate(&format!("  {archipel} sites --config {}", world.file(0)?.display()));
+        let file = world.file(1)?;
+        self.narrate(&format!("  {archipel} zone set west='Site1 & Site2' --config {}", file.display()));
         self.narrate(&format!("Here: {COMMANDS}."));
         for line in io::stdin().lock().lines() {
             let Ok(line) = line else { break };
@@ -90,11 +97,10 @@ impl DemoCommand {
     }
 
     fn obey(&self, world: &World, words: &[&str]) -> Result<bool, String> {
+        let sites = world.names();
         let site = |name: &str| {
-            SITES
-                .iter()
-                .position(|site| *site == name)
-                .ok_or_else(|| format!("the sites are {}", SITES.join(", ")))
+            let position = sites.iter().position(|site| *site == name);
+            position.ok_or_else(|| format!("the sites are {}", sites.join(", ")))
         };
         match words {
             [] => {}

@@ -46,13 +46,22 @@ fn it_stays_for_a_person_to_play_with_until_told_to_quit() {
     };
     let site1 = until("Site1: image http://");
     let address = site1.split("http://").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    until("Site4: image http://");
+    // What it says to type does what it says, as it stands.
+    let shown = until("sites --config");
+    let words: Vec<&str> = shown.split_whitespace().collect();
+    let asked = Command::new(words.first().unwrap()).args(words.get(1..).unwrap()).output().unwrap();
+    let known = String::from_utf8(asked.stdout).unwrap();
+    for site in ["Site1", "Site2", "Site3", "Site4"] {
+        assert!(known.lines().any(|line| line.starts_with(site) && line.contains("alive")), "{known}");
+    }
     until("`quit`");
     assert_eq!(get(address, "/images", &[("x-scope", "image: Site2")]).header("x-served-by"), "image@Site2");
     orders.write_all(b"cut Site2\n").unwrap();
     until("done");
     assert_eq!(get(address, "/images", &[("x-scope", "image: Site2")]).status(), 503);
     orders.write_all(b"cut Sit2\n").unwrap();
-    until("the sites are Site1, Site2, Site3");
+    until("the sites are Site1, Site2, Site3, Site4");
     // Its standard input stays open: it ends because it was told to.
     orders.write_all(b"quit\n").unwrap();
     let mut rest = String::new();

@@ -45,6 +45,15 @@ impl Answer {
         self.json().get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
     }
 
+    /// The sites of a merged list's items, item by item; nothing if it is another answer.
+    #[must_use]
+    pub fn sites(&self) -> Vec<String> {
+        let document = self.json();
+        let items = document.as_object().and_then(|members| members.values().find_map(Value::as_array));
+        let site = |item: &Value| item.get("scope_site").and_then(Value::as_str).map(str::to_owned);
+        items.into_iter().flatten().filter_map(site).collect()
+    }
+
     /// A header's value, or nothing.
     #[must_use]
     pub fn header(&self, name: &str) -> &str {
@@ -59,20 +68,20 @@ impl Client {
         Ok(Client { runtime })
     }
 
-    /// Sends a request and reads the whole answer.
+    /// Sends a request, with these headers, and reads the whole answer.
     pub fn ask(
         &self,
         method: &str,
         to: SocketAddr,
         path: &str,
-        scope: Option<&str>,
+        headers: &[(&str, &str)],
         body: Option<&str>,
     ) -> Result<Answer, String> {
-        let command = command(method, to, path, scope, body);
+        let command = command(method, to, path, headers, body);
         let began = Instant::now();
         let mut request = Request::builder().method(method).uri(path).header("host", to.to_string());
-        if let Some(scope) = scope {
-            request = request.header("x-scope", scope);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
         }
         let request = request.body(Full::new(Bytes::from(body.unwrap_or_default().to_owned())));
         let request = request.map_err(|error| error.to_string())?;
@@ -101,14 +110,14 @@ async fn exchange(
     Ok((head.status, head.headers, body))
 }
 
-fn command(method: &str, to: SocketAddr, path: &str, scope: Option<&str>, body: Option<&str>) -> String {
+fn command(method: &str, to: SocketAddr, path: &str, headers: &[(&str, &str)], body: Option<&str>) -> String {
     let mut command = "curl".to_owned();
     match (method, body) {
         ("GET", None) | ("POST", Some(_)) => {}
         _ => command.push_str(&format!(" -X {method}")),
     }
-    if let Some(scope) = scope {
-        command.push_str(&format!(" -H 'X-Scope: {scope}'"));
+    for (name, value) in headers {
+        command.push_str(&format!(" -H '{name}: {value}'"));
     }
     if let Some(body) = body {
         command.push_str(&format!(" -d '{body}'"));

@@ -1,10 +1,14 @@
 //! `archipel demo`: three sites on this machine, a sample application at each, and a network between them
-//! that can be slow and can break.
+//! that can be slow and can break; a fourth site joins them.
 
 mod client;
+mod ports;
 mod scenarios;
+mod story;
+mod together;
 mod world;
 
 pub use client::{Answer, Client};
-pub use scenarios::{SCENARIOS, Scenario, Story};
-pub use world::{SITES, World};
+pub use scenarios::{SCENARIOS, Scenario};
+pub use story::Story;
+pub use world::World;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use sample::wan::Cut;
-
-use super::client::{Answer, Client};
+use super::client::Client;
+use super::story::{Story, check, expect, served_by};
+use super::together;
 use super::world::World;
 
 /// One scenario: what it shows, and how.
@@ -16,8 +16,9 @@ pub struct Scenario {
     play: fn(&mut Story<'_>) -> Result<(), String>,
 }
 
-/// All of them, in the order in which they are played. Each leaves the world as it found it.
-pub const SCENARIOS: [Scenario; 7] = [
+/// All of them, in the order in which they are played. Each leaves the world as it found it,
+/// but for images and servers, and for the site that joins: it stays.
+pub const SCENARIOS: [Scenario; 13] = [
     Scenario { name: "local", about: "a server boots at Site1 with an image of Site1", play: local },
     Scenario {
         name: "share",
@@ -37,6 +38,28 @@ pub const SCENARIOS: [Scenario; 7] = [
     },
     Scenario { name: "split", about: "every site is cut off; local work goes on", play: split },
     Scenario { name: "bad-scope", about: "a mistake in a scope is explained", play: bad_scope },
+    Scenario {
+        name: "join",
+        about: "a fourth site joins, and knows the address of one other",
+        play: together::join,
+    },
+    Scenario { name: "list", about: "`*`: one list of the images of all sites", play: together::list },
+    Scenario { name: "except", about: "`!Site3`: all sites but one", play: together::except },
+    Scenario {
+        name: "around",
+        about: "`around(Site1, 45ms)`: a site and whatever is near it",
+        play: together::around,
+    },
+    Scenario {
+        name: "zone",
+        about: "a name for some sites, given at one and used at another",
+        play: together::zone,
+    },
+    Scenario {
+        name: "list-split",
+        about: "Site3 is cut off; a list without its images says so",
+        play: together::list_split,
+    },
 ];
 
 impl Scenario {
@@ -44,117 +67,6 @@ impl Scenario {
     pub fn play(&self, world: &World, client: &Client, tell: &mut dyn FnMut(&str)) -> Result<(), String> {
         (self.play)(&mut Story { world, client, tell })
     }
-}
-
-/// One scenario being played.
-pub struct Story<'s> {
-    world: &'s World,
-    client: &'s Client,
-    tell: &'s mut dyn FnMut(&str),
-}
-
-impl Story<'_> {
-    fn tell(&mut self, line: &str) {
-        (self.tell)(line);
-    }
-
-    /// Asks a service at a site, and tells what was typed and what came back.
-    fn ask(
-        &mut self,
-        method: &str,
-        (site, service): (usize, &str),
-        path: &str,
-        scope: Option<&str>,
-        body: Option<&str>,
-    ) -> Result<Answer, String> {
-        let to = self.world.address(site, service)?;
-        let answer = self.client.ask(method, to, path, scope, body)?;
-        self.tell(&format!("$ {}", answer.command));
-        let mut line = format!("  {}", answer.status);
-        for (what, header) in [("by", "x-served-by"), ("sites", "scope-sites")] {
-            if !answer.header(header).is_empty() {
-                line.push_str(&format!("  {what} {}", answer.header(header)));
-            }
-        }
-        self.tell(&format!("{line}  in {:.1} ms", answer.took.as_secs_f64() * 1000.0));
-        Ok(answer)
-    }
-
-    /// An image with content, at one site.
-    fn image(&mut self, site: usize, name: &str) -> Result<String, String> {
-        let created =
-            self.ask("POST", (site, "image"), "/images", None, Some(&format!("{{\"name\":\"{name}\"}}")))?;
-        expect(&created, 201)?;
-        let id = created.text("id");
-        let uploaded =
-            self.ask("PUT", (site, "image"), &format!("/images/{id}/file"), None, Some("debian"))?;
-        expect(&uploaded, 200)?;
-        Ok(id)
-    }
-
-    fn boot(&mut self, site: usize, image: &str, scope: Option<&str>) -> Result<Answer, String> {
-        let body = format!("{{\"name\":\"vm\",\"image\":\"{image}\"}}");
-        self.ask("POST", (site, "compute"), "/servers", scope, Some(&body))
-    }
-
-    /// Cuts sites off while something is done, and joins them again whatever comes of it.
-    fn while_cut<T>(
-        &mut self,
-        sites: &[usize],
-        act: impl FnOnce(&mut Self) -> Result<T, String>,
-    ) -> Result<T, String> {
-        for site in sites {
-            self.world.cut(*site, Some(Cut::Reset))?;
-            self.tell(&format!("  Site{} is cut off", site + 1));
-        }
-        let outcome = act(self);
-        for site in sites {
-            self.world.cut(*site, None)?;
-        }
-        self.until_joined()?;
-        outcome
-    }
-
-    /// Waits until every site reaches every other again: they try by themselves, ever less often.
-    fn until_joined(&self) -> Result<(), String> {
-        const TRIES: usize = 500;
-        for (from, to) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {
-            let scope = format!("image: Site{}", to + 1);
-            let joined = || {
-                let address = self.world.address(from, "image")?;
-                let answer = self.client.ask("GET", address, "/images", Some(&scope), None)?;
-                Ok::<_, String>(answer.status.is_success())
-            };
-            let mut tries = 0;
-            while !joined()? {
-                tries += 1;
-                check(tries < TRIES, || format!("Site{} does not find Site{} again", from + 1, to + 1))?;
-                std::thread::sleep(Duration::from_millis(20));
-            }
-        }
-        Ok(())
-    }
-}
-
-fn expect(answer: &Answer, status: u16) -> Result<(), String> {
-    check(answer.status == status, || {
-        format!(
-            "{} gave {}, not {status}: {}",
-            answer.command,
-            answer.status,
-            String::from_utf8_lossy(&answer.body)
-        )
-    })
-}
-
-fn check(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(otherwise()) }
-}
-
-fn served_by(answer: &Answer, whom: &str) -> Result<(), String> {
-    check(answer.header("x-served-by") == whom, || {
-        format!("{} was served by `{}`, not by {whom}", answer.command, answer.header("x-served-by"))
-    })
 }
 
 fn local(story: &mut Story<'_>) -> Result<(), String> {

@@ -1,12 +1,12 @@
 //! Sites on this machine, each with its own Archipel and its own instance of the application, and the emulated
 //! network between them.
 
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use http::Method;
 use link::Authority;
 use mesh::Mesh;
 use sample::compute::{self, Compute};
@@ -14,22 +14,23 @@ use sample::image::{self, Image};
 use sample::wan::{Cut, Network, Shape, Traffic};
 use sample::{Faults, Handle};
 use scope::View as _;
+use serde_json::Value;
 use tempfile::TempDir;
-use tokio::net::TcpSocket;
+use tokio::task::LocalSet;
 
-use crate::admin::{Admin, Serving};
+use crate::admin::{self, Admin, Serving};
 use crate::assemble;
 use crate::config::Config;
 use crate::members::{Members, View};
 
+use super::ports::{ANY_PORT, Ports};
+
 /// The sites that there are from the beginning.
-pub const SITES: [&str; 3] = ["Site1", "Site2", "Site3"];
+const SITES: [&str; 3] = ["Site1", "Site2", "Site3"];
 
 /// The round trips between two sites, in milliseconds; those of a site that joins later too.
 const RTTS_MS: [(usize, usize, u64); 6] =
     [(0, 1, 20), (0, 2, 60), (1, 2, 40), (0, 3, 30), (1, 3, 50), (2, 3, 70)];
-
-const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// What a demonstration waits for, and no longer.
 const DEMO_SETTINGS: &str = "[timeouts]\npeer_response = \"5s\"\nhedge = \"50ms\"\n";
@@ -66,14 +67,6 @@ struct Node {
     mesh: Arc<Mesh>,
     members: Members,
     admin: Serving,
-}
-
-/// A site's own ports, the same each time its mesh starts.
-struct Ports {
-    link: Port,
-    image_public: Port,
-    image_internal: Port,
-    compute_public: Port,
 }
 
 /// The address that a site sends from: the network tells sites apart by it.
@@ -224,6 +217,35 @@ impl World {
         self.sites().get(index).cloned().ok_or_else(|| format!("there is no site {index}"))
     }
 
+    /// A site's configuration.
+    pub fn file(&self, site: usize) -> Result<PathBuf, String> {
+        Ok(self.home(&self.site(site)?.name).join("archipel.toml"))
+    }
+
+    /// Orders something of a site's Archipel, over its admin socket, as `archipel`'s commands do.
+    pub fn order(
+        &self,
+        site: usize,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<Value, String> {
+        let state = &self.config(&self.site(site)?.name)?.state;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| error.to_string())?;
+        LocalSet::new().block_on(&runtime, admin::ask(state, method, path, body))
+    }
+
+    /// The round trip between two sites that the network is set to; to itself a site has none.
+    pub fn rtt(&self, one: usize, other: usize) -> Result<Duration, String> {
+        if one == other {
+            return Ok(Duration::ZERO);
+        }
+        let one_way = |from, to| self.network.shape(ip(from), ip(to)).map(|shape| shape.delay);
+        let there_and_back = one_way(one, other).and_then(|there| Ok(there + one_way(other, one)?));
+        there_and_back.map_err(|error| error.to_string())
+    }
+
     /// A site's directory.
     #[must_use]
     pub fn home(&self, name: &str) -> PathBuf {
@@ -351,38 +373,5 @@ impl Site {
                 && peers.iter().any(|peer| peer.site.name() == name && peer.works)
         };
         names.iter().all(|name| *name == self.name || (view.find(name).is_some() && usable(name)))
-    }
-}
-
-impl Ports {
-    fn take(ip: IpAddr) -> io::Result<Ports> {
-        Ok(Ports {
-            link: Port::take(SocketAddr::new(ip, 0))?,
-            image_public: Port::take(ANY_PORT)?,
-            image_internal: Port::take(ANY_PORT)?,
-            compute_public: Port::take(ANY_PORT)?,
-        })
-    }
-}
-
-/// A port that stays ours while the mesh is down: a second socket is bound to it, and never listens.
-struct Port {
-    address: SocketAddr,
-    _holder: TcpSocket,
-}
-
-impl Port {
-    fn take(address: SocketAddr) -> io::Result<Port> {
-        let holder = TcpSocket::new_v4()?;
-        holder.set_reuseaddr(true)?;
-        holder.set_reuseport(true)?;
-        holder.bind(address)?;
-        Ok(Port { address: holder.local_addr()?, _holder: holder })
-    }
-}
-
-impl std::fmt::Display for Port {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.address.fmt(f)
     }
 }
