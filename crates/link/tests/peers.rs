@@ -30,6 +30,11 @@ struct Relay {
 
 impl Relay {
     async fn to(to: SocketAddr) -> Relay {
+        Relay::far(to, Duration::ZERO).await
+    }
+
+    /// Accepts at once, and keeps all that passes back for so long.
+    async fn far(to: SocketAddr, delay: Duration) -> Relay {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (frozen, freezing) = watch::channel(false);
@@ -41,8 +46,8 @@ impl Relay {
                 count.set(count.get() + 1);
                 let (near_in, near_out) = near.into_split();
                 let (far_in, far_out) = TcpStream::connect(to).await.unwrap().into_split();
-                spawn_local(carry(near_in, far_out, freezing.clone()));
-                spawn_local(carry(far_in, near_out, freezing.clone()));
+                spawn_local(carry(near_in, far_out, freezing.clone(), delay));
+                spawn_local(carry(far_in, near_out, freezing.clone(), delay));
             }
         });
         Relay { address, accepted, frozen }
@@ -53,9 +58,11 @@ async fn carry(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     mut freezing: watch::Receiver<bool>,
+    delay: Duration,
 ) {
     let mut buffer = vec![0; 1 << 16];
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
+        tokio::time::sleep(delay).await;
         if freezing.wait_for(|frozen| !frozen).await.is_err()
             || to.write_all(&buffer[..length]).await.is_err()
         {
@@ -219,5 +226,19 @@ fn a_service_sees_no_probe_and_no_request_passes_for_one() {
             assert_eq!(paths.get(), number + 1);
         }
         assert!(pool.state("Site2").unwrap().rtt.is_some());
+    });
+}
+
+#[test]
+fn the_round_trip_is_that_to_the_peer_not_to_what_accepts_for_it() {
+    run(async {
+        let authority = authority();
+        let site = Site::start(&authority.issue("Site2").unwrap(), Limits::default(), echo_head).await;
+        let relay = Relay::far(site.address, TICK).await;
+        let identity = authority.issue("Site1").unwrap();
+        let pool = pool(&identity, Settings::default(), &[("Site2", relay.address)]);
+        until(&pool, "Site2", |state| state.connected).await;
+        let rtt = pool.state("Site2").unwrap().rtt.unwrap();
+        assert!(rtt >= 2 * TICK, "{rtt:?}");
     });
 }

@@ -74,12 +74,13 @@ pub(super) async fn small(
     settings: &Settings,
 ) -> Result<Connected, ConnectError> {
     let step = "connecting";
-    let (stream, rtt) = timeout(settings.connect_timeout, tcp(address, settings.source))
+    let stream = timeout(settings.connect_timeout, tcp(address, settings.source))
         .await
         .map_err(|_| ConnectError::timeout(step))??;
     let step = "handshake";
     let shaken = timeout(settings.handshake_timeout, async {
         let stream = shake(stream, tls).await?;
+        let finished = Instant::now();
         // In TLS 1.3 the client is done before the server has looked at the client's certificate: only
         // what the server says next proves that it accepted this site.
         let (stream, hearing) = Watched::first_byte(stream);
@@ -90,7 +91,9 @@ pub(super) async fn small(
             .map_err(|error| ConnectError::new(step, error))?;
         tokio::select! {
             // An error only says that the stream is gone; how it ended is told below.
-            Ok(()) = hearing => Ok(Connected { sender, connection, reads, rtt }),
+            // That is also what the round trip is told by. The time to connect would be that to whatever is
+            // in between and accepts for the peer.
+            Ok(()) = hearing => Ok(Connected { sender, connection, reads, rtt: finished.elapsed() }),
             ended = &mut connection => Err(match ended {
                 Ok(()) => ConnectError::new(step, "the peer closed the connection"),
                 Err(error) => ConnectError::new(step, refusal(&error)),
@@ -102,7 +105,7 @@ pub(super) async fn small(
 
 /// An HTTP/1.1 connection, driven until its end.
 pub(super) async fn long(address: &str, tls: &ToSite, settings: &Settings) -> Result<Long, ConnectError> {
-    let (stream, _) = timeout(settings.connect_timeout, tcp(address, settings.source))
+    let stream = timeout(settings.connect_timeout, tcp(address, settings.source))
         .await
         .map_err(|_| ConnectError::timeout("connecting"))??;
     let step = "handshake";
@@ -133,15 +136,14 @@ fn builder(settings: &Settings) -> http2::Builder<Local> {
     builder
 }
 
-/// A connection to the first address that answers, and the time that it took: one round trip.
-async fn tcp(address: &str, source: Option<IpAddr>) -> Result<(Socket, Duration), ConnectError> {
+/// A connection to the first address that answers.
+async fn tcp(address: &str, source: Option<IpAddr>) -> Result<Socket, ConnectError> {
     let addresses =
         lookup_host(address).await.map_err(|error| ConnectError::new("finding the address", error))?;
     let mut last = ConnectError::new("finding the address", "the name has no address");
     for address in addresses {
-        let start = Instant::now();
         match connect_from(source, address).await {
-            Ok(stream) => return Ok((Socket::new(stream), start.elapsed())),
+            Ok(stream) => return Ok(Socket::new(stream)),
             Err(error) => last = ConnectError::new("connecting", error),
         }
     }
