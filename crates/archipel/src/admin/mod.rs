@@ -35,7 +35,8 @@ pub fn path(state: &Path) -> PathBuf {
     state.join("admin.sock")
 }
 
-/// Listens, over the socket of a process that is gone, but never over one that is there.
+/// Listens, over the socket of a process that is gone, but never over one that is there. The directory is
+/// made if it is not there.
 pub async fn listen(state: &Path) -> io::Result<UnixListener> {
     std::fs::create_dir_all(state)?;
     let path = path(state);
