@@ -169,6 +169,7 @@ impl Merger {
             Ok(decoder) => {
                 slot.status = Status::Open;
                 slot.json = head.content_type.is_none_or(is_json);
+                slot.declared = head.content_type.is_some();
                 slot.link = head.link.and_then(of_header);
                 slot.lane.open(decoder);
             }

@@ -39,6 +39,8 @@ pub(crate) struct Slot {
     pub(crate) unique: bool,
     /// The answer may be JSON.
     pub(crate) json: bool,
+    /// Its type was told.
+    pub(crate) declared: bool,
     /// The next page, as a header tells it.
     pub(crate) link: Option<String>,
     /// The next page, as it was told in any way, once the answer was read to its end.
@@ -63,6 +65,7 @@ impl Slot {
             lane: Lane::new(),
             unique,
             json: true,
+            declared: false,
             link: None,
             next: None,
             more: false,

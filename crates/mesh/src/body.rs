@@ -146,8 +146,16 @@ impl Body for AnswerBody {
             Source::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Source::Local(body) => body.size_hint(),
             Source::Peer(body) => body.size_hint(),
-            // What was read of it is gone from its size.
-            Source::Merged(..) | Source::After(..) => SizeHint::default(),
+            Source::Merged(..) => SizeHint::default(),
+            Source::After(read, body) => {
+                let read: u64 = read.iter().map(|bytes| bytes.len() as u64).sum();
+                let (rest, mut hint) = (body.size_hint(), SizeHint::new());
+                if let Some(upper) = rest.upper() {
+                    hint.set_upper(upper.saturating_add(read));
+                }
+                hint.set_lower(rest.lower().saturating_add(read));
+                hint
+            }
         }
     }
 }

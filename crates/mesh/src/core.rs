@@ -318,25 +318,10 @@ impl ServiceState {
             None => paces.entry(site.clone()).or_default().add(took),
         }
     }
-}
 
-/// What is known of the sites, for one service.
-pub(crate) struct Knows<'s> {
-    pub(crate) state: &'s State,
-    pub(crate) service: &'s ServiceState,
-}
-
-impl Knowledge for Knows<'_> {
-    fn rtt(&self, site: &Site) -> Option<Duration> {
-        self.state.rtt(site)
-    }
-
-    fn reach(&self, site: &Site) -> Reach {
-        self.state.reach(site)
-    }
-
-    fn patience(&self, site: &Site) -> Option<Duration> {
-        self.service.paces.borrow().get(site).and_then(Pace::p95)
+    /// After which time an answer of a site is unusually late, once that is known.
+    pub(crate) fn patience(&self, site: &Site) -> Option<Duration> {
+        self.paces.borrow().get(site).and_then(Pace::p95)
     }
 }
 

@@ -8,13 +8,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response};
-use plan::{Effect, Event, Leg, Refused, Request, Rules, Run, Sent, Timer, Why};
+use plan::{Answer, Effect, Event, Knowledge, Leg, Reach, Refused, Request, Rules, Run, Sent, Timer, Why};
 use scope::{Plan, Site};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
 use crate::body::{AnswerBody, LegBody, Tape};
-use crate::core::{Core, Knows, ServiceState, State};
+use crate::core::{Core, ServiceState, State};
 use crate::leg::{self, Carried, LegFailure};
 use crate::merging::{Chosen, Combine};
 use crate::problem::{Problem, UNSENT};
@@ -67,7 +67,7 @@ impl Dispatch {
     pub(crate) async fn run(self, plan: &Plan, request: Request) -> Response<AnswerBody> {
         let settings = self.state.settings();
         let rules = Rules { hedge_after: settings.timeouts.hedge, leg_timeout: NEVER, ..Rules::default() };
-        let knowledge = Knows { state: &self.state, service: &self.service };
+        let knowledge = Knows { dispatch: &self };
         let mut run = match Run::new(plan, request, &rules, &knowledge) {
             Ok(run) => run,
             Err(refused) => return Problem::refused(refused).into_response(),
@@ -88,11 +88,19 @@ impl Dispatch {
                     Effect::Cancel { leg } => {
                         if let Some(took) = legs.cancel(leg) {
                             // It took at least so long: else a site that always loses would seem fast.
-                            self.service.took(legs.sites.get(&leg.0), took);
+                            self.took(legs.sites.get(&leg.0), took);
                         }
                     }
                     Effect::Timer { timer, after } => {
                         legs.timers.insert((Instant::now() + after, timer.0), timer);
+                    }
+                    // One site's list, where those of several were asked for, is told like theirs.
+                    Effect::Answer { leg } if self.combine.is_some() && legs.succeeded(leg) => {
+                        self.core.counts.wasted.add(run.wasted() as u64);
+                        let (answer, legs) = (Answer::Leg(leg), legs.chosen(&[leg]));
+                        return self
+                            .merge(Chosen { answer, legs, partial: false, asked: run.report() })
+                            .await;
                     }
                     Effect::Answer { leg } => {
                         self.core.counts.wasted.add(run.wasted() as u64);
@@ -100,9 +108,8 @@ impl Dispatch {
                     }
                     Effect::Merge { answer, nearest, partial } => {
                         self.core.counts.wasted.add(run.wasted() as u64);
-                        let asked = run.report();
                         let legs = legs.chosen(&nearest);
-                        return self.merge(Chosen { answer, legs, partial, asked }).await;
+                        return self.merge(Chosen { answer, legs, partial, asked: run.report() }).await;
                     }
                     Effect::Fail(failure) => {
                         self.core.counts.wasted.add(run.wasted() as u64);
@@ -122,7 +129,7 @@ impl Dispatch {
             match event {
                 Event::Fired { timer } if run.hedges(timer) && !self.core.budget.borrow_mut().spend() => {}
                 Event::Answered { leg, elapsed, .. } => {
-                    self.service.took(legs.sites.get(&leg.0), elapsed);
+                    self.took(legs.sites.get(&leg.0), elapsed);
                     run.on(event, &mut effects);
                 }
                 event => run.on(event, &mut effects),
@@ -130,13 +137,19 @@ impl Dispatch {
         }
     }
 
+    /// A site took so long; but who was not asked took no time.
+    fn took(&self, site: Option<&Site>, took: Duration) {
+        let is_asked = |site: &&Site| self.combine.as_ref().is_none_or(|combine| combine.asks(site));
+        self.service.took(site.filter(is_asked), took);
+    }
+
     async fn merge(self, chosen: Chosen) -> Response<AnswerBody> {
         // A plan whose answers are merged was asked for as a list.
         let Some(combine) = self.combine else { return Problem::refused(Refused::Merge).into_response() };
-        let (response, partial) = combine.answer(chosen, self.strict).await;
-        self.core.counts.merged.add(1);
-        self.core.counts.partial.add(u64::from(partial));
-        response
+        let made = combine.answer(chosen, self.strict).await;
+        self.core.counts.merged.add(u64::from(made.merged));
+        self.core.counts.partial.add(u64::from(made.partial));
+        made.response
     }
 
     /// Starts one leg, as a task: it runs until it has an answer, or is cancelled.
@@ -187,7 +200,35 @@ impl Dispatch {
     }
 }
 
+/// What is known of the sites, for one request.
+struct Knows<'d> {
+    dispatch: &'d Dispatch,
+}
+
+impl Knowledge for Knows<'_> {
+    fn rtt(&self, site: &Site) -> Option<Duration> {
+        self.dispatch.state.rtt(site)
+    }
+
+    fn reach(&self, site: &Site) -> Reach {
+        // Who has told all that it has on earlier pages is not missing from this one.
+        match &self.dispatch.combine {
+            Some(combine) if !combine.asks(site) => Reach::Yes,
+            _ => self.dispatch.state.reach(site),
+        }
+    }
+
+    fn patience(&self, site: &Site) -> Option<Duration> {
+        self.dispatch.service.patience(site)
+    }
+}
+
 impl Legs {
+    /// Whether a leg's answer is there, and a success.
+    fn succeeded(&self, leg: Leg) -> bool {
+        self.answers.get(&leg.0).is_some_and(|answer| answer.status().is_success())
+    }
+
     /// Stops a leg. How long it has taken, if it was still under way.
     fn cancel(&mut self, leg: Leg) -> Option<Duration> {
         self.answers.remove(&leg.0);

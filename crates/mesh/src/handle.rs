@@ -31,7 +31,7 @@ use crate::problem::Problem;
 use crate::said;
 use crate::upgrade::{self, Switch};
 
-/// With `true`, a list that lacks a site is an error.
+/// Says whether a list that lacks a site is an error, whatever the listener's configuration says.
 const STRICT: &str = "x-scope-strict";
 
 /// The listener that a request came to.
@@ -243,11 +243,12 @@ impl Walk {
     async fn carry_out(
         &mut self,
         plan: Rc<Plan>,
-        head: Box<Parts>,
+        mut head: Box<Parts>,
         body: Incoming,
         carried: Carried,
     ) -> Response<AnswerBody> {
         let settings = self.state.settings();
+        let strict = head.headers.remove(STRICT);
         match &*plan {
             Plan::Site(site) if *site == settings.site => self.here(head, body, Some(&carried)).await,
             _ if !self.ticket.away(settings.limits.requests) => {
@@ -265,7 +266,9 @@ impl Walk {
                     .unsent()
                     .into_response();
                 }
-                Box::pin(self.several(several, head, body, carried)).await
+                // Whoever misspells it had rather an error than a list that lacks something.
+                let strict = strict.map(|strict| !strict.as_bytes().eq_ignore_ascii_case(b"false"));
+                Box::pin(self.several(several, head, body, carried, strict)).await
             }
         }
     }
@@ -326,15 +329,15 @@ impl Walk {
     async fn several(
         &mut self,
         plan: &Plan,
-        mut head: Box<Parts>,
+        head: Box<Parts>,
         body: Incoming,
         carried: Carried,
+        strict: Option<bool>,
     ) -> Response<AnswerBody> {
         let settings = self.state.settings();
         let limits = &settings.limits;
         let own = settings.services.get(&self.service.name);
-        let strict = head.headers.remove(STRICT);
-        let strict = strict.map_or(own.is_some_and(|own| own.strict), |strict| strict == "true");
+        let strict = strict.unwrap_or(own.is_some_and(|own| own.strict));
         let tls = own.is_some_and(|own| own.tls.is_some());
         let combine = match Combine::of(plan, &settings.profile, &self.service.name, &head, tls) {
             Ok(combine) => combine,

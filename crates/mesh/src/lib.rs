@@ -4,7 +4,7 @@
 //!
 //! In the order in which a request meets them: `mesh` (threads and listeners), `front` and `paced`
 //! (connections), `handle` (the walk of a request), `carry` (which scope it has), `core` (the plan,
-//! remembered), `dispatch` (a plan of several sites), `leg` (one request to one site), `upstream` (the local
+//! remembered), `dispatch` (a plan of several sites), `merging` (one answer of several), `leg` (one request to one site), `upstream` (the local
 //! service), `inflow` and `body` (bodies), `interim`, `upgrade`, `said` and `problem` (answers), `audit`, `observe`.
 
 mod audit;

@@ -1,5 +1,7 @@
 //! One answer of several sites' answers to a list: what is asked of each, and what is made of it.
 
+mod tree;
+
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -8,7 +10,7 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, Response, StatusCode, Uri};
 use http_body::Body;
-use merge::{Broken, Head, Late, Limits, Merged, Merger, Page, Pull, Totals};
+use merge::{Broken, Fault, Head, Late, Limits, Merger, Page, Pull, Totals};
 use plan::{Answer, Asked, Leg, Said, Why};
 use profile::{List, Profile};
 use scope::{Plan, Site};
@@ -17,11 +19,15 @@ use crate::body::AnswerBody;
 use crate::problem::Problem;
 use crate::said;
 
+use tree::{joins, merged, tree_of};
+
 /// What a merged list says when it lacks a site; `kubectl`, for one, shows it to people.
 const LACKS_A_SITE: &str = "299 - \"a site is missing from this list, see Scope-Sites\"";
 
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
 /// Headers of one site's answer that do not hold for all.
-const OF_ONE_SITE: [HeaderName; 8] = [
+const OF_ONE_SITE: [HeaderName; 11] = [
     header::CONTENT_LENGTH,
     header::CONTENT_ENCODING,
     header::TRANSFER_ENCODING,
@@ -30,6 +36,9 @@ const OF_ONE_SITE: [HeaderName; 8] = [
     header::ACCEPT_RANGES,
     HeaderName::from_static("content-digest"),
     HeaderName::from_static("repr-digest"),
+    HeaderName::from_static("digest"),
+    HeaderName::from_static("content-md5"),
+    header::EXPIRES,
 ];
 
 /// Headers of a request that a part of the answer cannot follow.
@@ -63,6 +72,22 @@ pub(crate) struct Chosen {
     /// A site is missing.
     pub(crate) partial: bool,
     pub(crate) asked: Vec<Asked>,
+}
+
+/// What became of the answers that were chosen.
+pub(crate) struct Made {
+    pub(crate) response: Response<AnswerBody>,
+    /// Whether it is one answer of several, and not one site's own.
+    pub(crate) merged: bool,
+    /// It lacks a site, and says so.
+    pub(crate) partial: bool,
+}
+
+impl Made {
+    /// One site's own answer, or none.
+    fn plain(response: Response<AnswerBody>) -> Made {
+        Made { response, merged: false, partial: false }
+    }
 }
 
 impl Combine {
@@ -126,7 +151,7 @@ impl Combine {
     }
 
     /// Whether there is anything to ask of a site: on a later page, one may have told all it has.
-    fn asks(&self, site: &Site) -> bool {
+    pub(crate) fn asks(&self, site: &Site) -> bool {
         match &self.how {
             How::List(list) => self.source(site).is_some_and(|source| list.1.query(source).is_some()),
             How::Totals(_) => true,
@@ -138,29 +163,38 @@ impl Combine {
     }
 
     /// Makes one answer of those that a run chose.
-    pub(crate) async fn answer(self, mut chosen: Chosen, strict: bool) -> (Response<AnswerBody>, bool) {
+    pub(crate) async fn answer(self, mut chosen: Chosen, strict: bool) -> Made {
+        // Who has told all it has said nothing of this page.
         chosen.asked.retain(|asked| self.asks(&asked.site));
-        let response = match self.how {
+        chosen.legs.retain(|(_, site, _)| self.asks(site));
+        match self.how {
             How::Totals(ref rule) => {
                 let rule = (**rule).clone();
                 self.total(rule, chosen, strict).await
+            }
+            // Nothing at all is no list, and one site's nothing is as good as another's.
+            How::List(_) if chosen.legs.iter().all(|(_, _, answer)| answer.body().is_end_stream()) => {
+                let nearest = chosen.legs.into_iter().next();
+                Made::plain(match nearest {
+                    Some((_, _, mut response)) => {
+                        said::put(response.headers_mut(), &chosen.asked);
+                        response
+                    }
+                    None => no_merge(&Broken::Nothing, chosen.asked),
+                })
             }
             How::List(ref list) => {
                 let (list, page) = (**list).clone();
                 self.list(list, page, chosen, strict).await
             }
-        };
-        let partial = response.headers().contains_key(header::WARNING);
-        (response, partial)
+        }
     }
 
-    async fn list(&self, list: List, page: Page, chosen: Chosen, strict: bool) -> Response<AnswerBody> {
+    async fn list(&self, list: List, page: Page, chosen: Chosen, strict: bool) -> Made {
         let Chosen { answer, legs, mut partial, mut asked } = chosen;
         let places: Vec<(Leg, Option<usize>)> =
             legs.iter().map(|(leg, site, _)| (*leg, self.source(site))).collect();
-        let tree = merged(&answer, &places);
-        let first = first_leg(&answer);
-        let merger = Merger::new(list, tree, page, Limits::default(), Late::Abort);
+        let merger = Merger::new(list, merged(&answer, &places), page, Limits::default(), Late::Abort);
         let link = merger.link_header().to_owned();
         let mut merging = Merging { merger, bodies: self.sites.iter().map(|_| None).collect() };
         let mut heads = Vec::new();
@@ -176,22 +210,15 @@ impl Combine {
         let begin = std::future::poll_fn(|context| merging.poll(context)).await;
         for (source, fault) in merging.merger.failures() {
             partial = true;
-            if let Some(asked) =
-                self.sites.get(source).and_then(|site| asked.iter_mut().find(|asked| asked.site == *site))
-            {
-                asked.said = Said::Error(match fault {
-                    merge::Fault::Lost => Why::Reset,
-                    _ => Why::Protocol,
-                });
-            }
+            heads.retain(|(_, other, _)| *other != source);
+            self.note(source, fault, &mut asked);
         }
         match begin {
-            Ok(Pull::NotAList) => one_resource(&answer, merging, heads, &asked),
-            Ok(_) if strict && partial => missing(asked),
+            Ok(Pull::NotAList) => Made::plain(one_resource(&answer, merging, heads, &asked)),
+            Ok(_) if strict && partial => Made::plain(missing(asked)),
             Ok(first_chunk) => {
-                let head = heads.into_iter().find(|(leg, ..)| Some(*leg) == first);
                 let mut response = Response::new(AnswerBody::full(Bytes::new()));
-                *response.headers_mut() = head.map(|(_, _, head)| head.headers).unwrap_or_default();
+                *response.headers_mut() = first_head(&answer, heads);
                 as_merged(response.headers_mut(), &link, partial);
                 if let Some((name, value)) = merging.merger.header()
                     && let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::try_from(value))
@@ -200,58 +227,87 @@ impl Combine {
                 }
                 said::put(response.headers_mut(), &asked);
                 *response.body_mut() = AnswerBody::merged(first_chunk, merging);
-                response
+                Made { response, merged: true, partial }
             }
-            Err(broken) => no_merge(&broken, asked),
+            Err(broken) => Made::plain(no_merge(&broken, asked)),
         }
     }
 
-    async fn total(&self, rule: profile::Totals, chosen: Chosen, strict: bool) -> Response<AnswerBody> {
-        let Chosen { answer, legs, mut partial, asked } = chosen;
-        let first = first_leg(&answer);
+    async fn total(&self, rule: profile::Totals, chosen: Chosen, strict: bool) -> Made {
+        let Chosen { answer, legs, mut partial, mut asked } = chosen;
         let mut totals = Totals::new(rule, self.sites.len(), Limits::default());
         for source in 0..self.sites.len() {
             totals.fail(source);
         }
-        let mut headers = HeaderMap::new();
+        let mut heads = Vec::new();
         for (leg, site, response) in legs {
             let Some(source) = self.source(&site) else { continue };
-            let (head, mut body) = response.into_parts();
+            let (head, body) = response.into_parts();
             totals.open(source, text(&head.headers, &header::CONTENT_ENCODING));
-            if Some(leg) == first {
-                headers = head.headers;
-            }
-            loop {
-                let frame = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await;
-                match frame {
-                    Some(Ok(frame)) => {
-                        if let Ok(bytes) = frame.into_data() {
-                            totals.push(source, bytes);
-                        }
-                    }
-                    Some(Err(_)) => {
-                        totals.fail(source);
-                        break;
-                    }
-                    None => {
-                        totals.end(source);
-                        break;
-                    }
+            read_whole(&mut totals, source, body).await;
+            match totals.failures().find(|(other, _)| *other == source) {
+                None => heads.push((leg, source, head)),
+                Some((_, fault)) => {
+                    partial = true;
+                    self.note(source, fault, &mut asked);
                 }
             }
         }
-        let answered = answer.legs().len();
-        partial |= self.sites.len() - totals.failures().count() < answered;
         if strict && partial {
-            return missing(asked);
+            return Made::plain(missing(asked));
         }
-        let Some(sum) = totals.sum() else { return no_merge(&Broken::Nothing, asked) };
-        as_merged(&mut headers, "link", partial);
-        said::put(&mut headers, &asked);
+        let Some(sum) = totals.sum() else { return Made::plain(no_merge(&Broken::Nothing, asked)) };
         let mut response = Response::new(AnswerBody::full(sum));
-        *response.headers_mut() = headers;
-        response
+        *response.headers_mut() = first_head(&answer, heads);
+        as_merged(response.headers_mut(), "link", partial);
+        said::put(response.headers_mut(), &asked);
+        Made { response, merged: true, partial }
     }
+
+    /// Says of a site that its answer was of no use.
+    fn note(&self, source: usize, fault: &Fault, asked: &mut [Asked]) {
+        let Some(site) = self.sites.get(source) else { return };
+        if let Some(asked) = asked.iter_mut().find(|asked| asked.site == *site) {
+            asked.said = Said::Error(if *fault == Fault::Lost { Why::Reset } else { Why::Protocol });
+        }
+    }
+}
+
+/// Reads one document to its end, or as far as it is of use.
+async fn read_whole(totals: &mut Totals, source: usize, mut body: AnswerBody) {
+    loop {
+        let frame = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await;
+        match frame {
+            Some(Ok(frame)) => {
+                if let Ok(bytes) = frame.into_data() {
+                    totals.push(source, bytes);
+                }
+                if totals.failures().any(|(failed, _)| failed == source) {
+                    return;
+                }
+            }
+            Some(Err(_)) => return totals.fail(source),
+            None => return totals.end(source),
+        }
+    }
+}
+
+/// The headers of the first site, in the order of the plan, whose answer is in it.
+fn first_head(answer: &Answer, heads: Vec<(Leg, usize, http::response::Parts)>) -> HeaderMap {
+    let order = answer.legs();
+    let place = |leg: &Leg| order.iter().position(|other| other == leg).unwrap_or(usize::MAX);
+    let caching = |head: &HeaderMap| head.get(header::CACHE_CONTROL).cloned();
+    let agreed = heads.windows(2).all(|two| match two {
+        [(_, _, one), (_, _, other)] => caching(&one.headers) == caching(&other.headers),
+        _ => true,
+    });
+    let first = heads.into_iter().min_by_key(|(leg, ..)| place(leg));
+    let mut headers = first.map(|(_, _, head)| head.headers).unwrap_or_default();
+    if !agreed {
+        // What one site lets others keep may have items of one that does not.
+        headers.insert(header::CACHE_CONTROL, NO_STORE);
+    }
+    headers
 }
 
 /// Several bodies on their way to become one.
@@ -315,51 +371,6 @@ impl Merging {
     }
 }
 
-/// Whether a plan asks several sites for one answer.
-fn joins(plan: &Plan) -> bool {
-    match plan {
-        Plan::Site(_) => false,
-        Plan::Within(_, inner) => joins(inner),
-        Plan::All(_, plans) | Plan::One(plans) if plans.len() > 1 => true,
-        Plan::All(_, plans) | Plan::Any(plans) | Plan::One(plans) | Plan::Otherwise(plans) => {
-            plans.iter().any(joins)
-        }
-    }
-}
-
-/// Every site that a plan may ask, and how their lists would be combined if all were.
-fn tree_of(plan: &Plan, sites: &mut Vec<Site>) -> Merged {
-    match plan {
-        Plan::Site(site) => {
-            let known = sites.iter().position(|other| other == site);
-            Merged::Source(known.unwrap_or_else(|| {
-                sites.push(site.clone());
-                sites.len() - 1
-            }))
-        }
-        Plan::Within(_, inner) => tree_of(inner, sites),
-        Plan::One(plans) => Merged::Unique(plans.iter().map(|plan| tree_of(plan, sites)).collect()),
-        Plan::All(_, plans) | Plan::Any(plans) | Plan::Otherwise(plans) => {
-            Merged::Union(plans.iter().map(|plan| tree_of(plan, sites)).collect())
-        }
-    }
-}
-
-/// The answer that a run chose, with sources for its legs.
-fn merged(answer: &Answer, places: &[(Leg, Option<usize>)]) -> Merged {
-    let source = |leg: &Leg| places.iter().find(|(other, _)| other == leg).and_then(|(_, source)| *source);
-    match answer {
-        // A source that is not there is one that has nothing.
-        Answer::Leg(leg) => Merged::Source(source(leg).unwrap_or(usize::MAX)),
-        Answer::Union(parts) => Merged::Union(parts.iter().map(|part| merged(part, places)).collect()),
-        Answer::Unique(parts) => Merged::Unique(parts.iter().map(|part| merged(part, places)).collect()),
-    }
-}
-
-fn first_leg(answer: &Answer) -> Option<Leg> {
-    answer.legs().first().copied()
-}
-
 /// These were no lists but readings of one resource. The nearest answers for all; but where exactly one may
 /// have it, there must be one.
 fn one_resource(
@@ -390,7 +401,7 @@ fn as_merged(headers: &mut HeaderMap, link: &str, partial: bool) {
     headers.remove(link);
     if partial {
         headers.insert(header::WARNING, HeaderValue::from_static(LACKS_A_SITE));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(header::CACHE_CONTROL, NO_STORE);
     }
 }
 

@@ -6,7 +6,7 @@ use profile::Next;
 use super::{Merger, Phase, Progress};
 use crate::error::{Broken, Fault};
 use crate::probe::Look;
-use crate::scan::Shape;
+use crate::scan::{JsonSpace, Shape};
 use crate::slot::{Slot, Status};
 
 impl Merger {
@@ -40,6 +40,10 @@ impl Merger {
         };
         match look {
             Look::Undecided => {}
+            // Nobody said that it is JSON, and it does not look like a list: it is some text.
+            Look::Fault(Fault::Json(_)) if !slot.declared && !is_open(&self.plain) => {
+                self.phase = Phase::NotAList;
+            }
             Look::NotAList => self.phase = Phase::NotAList,
             Look::Fault(fault) => {
                 self.lose(index, fault)?;
@@ -73,4 +77,9 @@ impl Merger {
         self.phase = Phase::Gathering;
         Ok(())
     }
+}
+
+/// Whether this starts like a list, or is nothing.
+fn is_open(plain: &[u8]) -> bool {
+    matches!(plain.trim_space().first(), None | Some(b'{' | b'['))
 }

@@ -1,6 +1,7 @@
 //! Sites that run in this process, and both ends of what they carry.
 
 mod conn;
+mod isles;
 mod upstream;
 
 use std::collections::BTreeMap;
@@ -16,7 +17,8 @@ use profile::Profile;
 use scope::{Atlas, Dialect, Site};
 
 pub use conn::{Bytes, Conn, Message};
-pub use upstream::Upstream;
+pub use isles::{Isles, head};
+pub use upstream::{Upstream, json};
 
 pub const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 

@@ -32,12 +32,27 @@ impl Upstream {
         })
     }
 
+    /// Answers every whole request as it says, and notes it.
+    pub fn serving(answer: impl Fn(&Message) -> Vec<u8> + Send + Sync + 'static) -> Upstream {
+        Upstream::noting(move |conn, seen| {
+            while let Some(request) = conn.request() {
+                seen.lock().unwrap().push(request.clone());
+                conn.send(answer(&request));
+            }
+        })
+    }
+
+    /// Gives every whole request this JSON.
+    pub fn json(body: &str) -> Upstream {
+        Upstream::answering(&json(body))
+    }
+
     /// Says `200` and `fine`.
     pub fn fine() -> Upstream {
         Upstream::answering("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine")
     }
 
-    fn noting(script: impl Fn(&mut Conn, &Mutex<Vec<Message>>) + Send + Sync + 'static) -> Upstream {
+    pub fn noting(script: impl Fn(&mut Conn, &Mutex<Vec<Message>>) + Send + Sync + 'static) -> Upstream {
         let listener = TcpListener::bind(ANY_PORT).unwrap();
         let address = listener.local_addr().unwrap();
         let seen: Arc<Mutex<Vec<Message>>> = Arc::default();
@@ -72,6 +87,15 @@ impl Upstream {
     pub fn connections(&self) -> usize {
         *self.connections.lock().unwrap()
     }
+}
+
+/// An answer with this JSON, and with what is true of it only.
+pub fn json(body: &str) -> String {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nETag: \"{length}\"\r\n\
+         Last-Modified: Mon, 16 Nov 2026 00:00:00 GMT\r\nX-Own: {length}\r\n\r\n{body}"
+    )
 }
 
 /// What a service did not expect fails the test, although it ran on a thread of its own.

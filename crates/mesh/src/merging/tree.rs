@@ -1,0 +1,46 @@
+//! Which sites a plan may ask for one answer, and how their answers are combined.
+
+use merge::Merged;
+use plan::{Answer, Leg};
+use scope::{Plan, Site};
+
+/// Whether a plan asks several sites for one answer.
+pub(super) fn joins(plan: &Plan) -> bool {
+    match plan {
+        Plan::Site(_) => false,
+        Plan::Within(_, inner) => joins(inner),
+        Plan::All(_, plans) | Plan::One(plans) if plans.len() > 1 => true,
+        Plan::All(_, plans) | Plan::Any(plans) | Plan::One(plans) | Plan::Otherwise(plans) => {
+            plans.iter().any(joins)
+        }
+    }
+}
+
+/// Every site that a plan may ask, and how their lists would be combined if all were.
+pub(super) fn tree_of(plan: &Plan, sites: &mut Vec<Site>) -> Merged {
+    match plan {
+        Plan::Site(site) => {
+            let known = sites.iter().position(|other| other == site);
+            Merged::Source(known.unwrap_or_else(|| {
+                sites.push(site.clone());
+                sites.len() - 1
+            }))
+        }
+        Plan::Within(_, inner) => tree_of(inner, sites),
+        Plan::One(plans) => Merged::Unique(plans.iter().map(|plan| tree_of(plan, sites)).collect()),
+        Plan::All(_, plans) | Plan::Any(plans) | Plan::Otherwise(plans) => {
+            Merged::Union(plans.iter().map(|plan| tree_of(plan, sites)).collect())
+        }
+    }
+}
+
+/// The answer that a run chose, with sources for its legs.
+pub(super) fn merged(answer: &Answer, places: &[(Leg, Option<usize>)]) -> Merged {
+    let source = |leg: &Leg| places.iter().find(|(other, _)| other == leg).and_then(|(_, source)| *source);
+    match answer {
+        // A source that is not there is one that has nothing.
+        Answer::Leg(leg) => Merged::Source(source(leg).unwrap_or(usize::MAX)),
+        Answer::Union(parts) => Merged::Union(parts.iter().map(|part| merged(part, places)).collect()),
+        Answer::Unique(parts) => Merged::Unique(parts.iter().map(|part| merged(part, places)).collect()),
+    }
+}
