@@ -17,6 +17,8 @@ pub struct Limits {
     pub unique_bytes: usize,
     /// How much of a source is taken before it is needed.
     pub ahead_bytes: usize,
+    /// How much of the answer is kept back at first: a source that fails meanwhile can still be left out.
+    pub first_bytes: usize,
     /// A page that is told in a header, which is known only at the page's end.
     pub held_bytes: usize,
     /// One document of totals.
@@ -35,6 +37,7 @@ impl Default for Limits {
             unique_items: 100_000,
             unique_bytes: 64 << 20,
             ahead_bytes: 16 << 10,
+            first_bytes: 64 << 10,
             held_bytes: 8 << 20,
             totals_bytes: 1 << 20,
             // Lists of like items reach 100; a bomb, 1,000.

@@ -1,11 +1,13 @@
 //! The merge itself: bytes of sources in, bytes of one answer out.
 
 mod closing;
+mod losing;
 mod opening;
 mod unique;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 use bytes::Bytes;
 use profile::{List, Next};
@@ -88,6 +90,8 @@ pub struct Merger {
     /// Nothing is given out before the end, since a header tells the next page.
     hold: bool,
     given: bool,
+    /// Which slots' items are in what is not given out yet, where each run of them begins and ends.
+    runs: Vec<(usize, Range<usize>)>,
     header: Option<(String, String)>,
 }
 
@@ -148,6 +152,7 @@ impl Merger {
             out: Vec::new(),
             hold: false,
             given: false,
+            runs: Vec::new(),
             header: None,
         }
     }
@@ -161,7 +166,8 @@ impl Merger {
         names.next().unwrap_or("link")
     }
 
-    /// A source answers. Nothing is given out before each source that was asked did so, or failed.
+    /// A source answers. Nothing is given out before each source that was asked did so, or failed; and not
+    /// before there is a fair part of the answer, or all of it: a source that fails until then is left out.
     pub fn open(&mut self, source: usize, head: Head<'_>) {
         let decoder = Decoder::new(head.content_encoding, self.limits.expansion);
         let Some(slot) = self.slot(source).filter(|slot| slot.status == Status::Waiting) else { return };
@@ -226,7 +232,8 @@ impl Merger {
     /// Goes on as far as what was pushed allows, and gives out what there is.
     pub fn pull(&mut self) -> Result<Pull, Broken> {
         loop {
-            if self.out.len() >= CHUNK_BYTES && !self.hold {
+            let enough = if self.given { CHUNK_BYTES } else { self.limits.first_bytes };
+            if self.out.len() >= enough && !self.hold {
                 return Ok(self.chunk());
             }
             if self.hold && self.out.len() > self.limits.held_bytes {
@@ -245,7 +252,9 @@ impl Merger {
             };
             match progress {
                 Ok(Progress::Going) => {}
-                Ok(Progress::Blocked) if self.out.is_empty() || self.hold => return Ok(Pull::Pending),
+                Ok(Progress::Blocked) if self.out.is_empty() || self.hold || !self.given => {
+                    return Ok(Pull::Pending);
+                }
                 Ok(Progress::Blocked) => return Ok(self.chunk()),
                 Err(broken) => self.phase = Phase::Broken(broken),
             }
@@ -283,21 +292,8 @@ impl Merger {
 
     fn chunk(&mut self) -> Pull {
         self.given = true;
+        self.runs = Vec::new();
         Pull::Chunk(Bytes::from(std::mem::take(&mut self.out)))
-    }
-
-    /// A source failed. It is as if it had not been asked, unless it is too late for that.
-    fn lose(&mut self, index: usize, fault: Fault) -> Result<(), Broken> {
-        let Some(slot) = self.slots.get_mut(index) else { return Ok(()) };
-        if matches!(slot.status, Status::Failed(_) | Status::Idle) {
-            return Ok(());
-        }
-        let late = self.given || slot.has_told();
-        slot.fail(fault.clone());
-        if late && self.late == Late::Abort {
-            return Err(Broken::Late { source: slot.source, fault });
-        }
-        Ok(())
     }
 
     fn note_next(&mut self, index: usize) {
@@ -379,7 +375,9 @@ impl Merger {
             self.out.push(b',');
         }
         self.items += 1;
+        let start = self.out.len();
         item.write(slot.tag.as_deref(), &mut self.out);
+        self.ran(index, start);
     }
 }
 

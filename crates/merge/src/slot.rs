@@ -117,6 +117,12 @@ impl Slot {
         Some(item)
     }
 
+    /// Takes back what was told; how much it was.
+    pub(crate) fn take_back(&mut self) -> u64 {
+        self.last = None;
+        std::mem::take(&mut self.told)
+    }
+
     pub(crate) fn has_told(&self) -> bool {
         self.told > 0
     }

@@ -13,9 +13,15 @@ use crate::slot::{Ready, Slot};
 
 impl Merger {
     pub(super) fn closing(&mut self) -> Result<Progress, Broken> {
+        if !self.given && !self.slots.iter().any(Slot::is_open) {
+            return Err(Broken::Nothing);
+        }
         if self.positions.is_none() {
             if let Progress::Blocked = self.look_ahead()? {
                 return Ok(Progress::Blocked);
+            }
+            if self.phase != Phase::Closing {
+                return Ok(Progress::Going);
             }
             self.positions = Some(self.all_positions());
         }
