@@ -11,7 +11,7 @@ use http::request::Parts;
 use http::{HeaderMap, Response, StatusCode, Uri};
 use http_body::Body;
 use merge::{Broken, Fault, Head, Late, Limits, Merger, Page, Pull, Totals};
-use plan::{Answer, Asked, Leg, Said, Why};
+use plan::{Answer, Asked, Failure, Leg, Said, Why};
 use profile::{List, Profile};
 use scope::{Plan, Site};
 
@@ -19,7 +19,7 @@ use crate::body::AnswerBody;
 use crate::problem::Problem;
 use crate::said;
 
-use tree::{joins, merged, tree_of};
+use tree::{is_unique, joins, merged, tree_of};
 
 /// What a merged list says when it lacks a site; `kubectl`, for one, shows it to people.
 const LACKS_A_SITE: &str = "299 - \"a site is missing from this list, see Scope-Sites\"";
@@ -208,12 +208,16 @@ impl Combine {
             heads.push((leg, source, head));
         }
         let begin = std::future::poll_fn(|context| merging.poll(context)).await;
+        let mut unfounded = false;
         for (source, fault) in merging.merger.failures() {
             partial = true;
+            unfounded |= heads.iter().any(|(leg, other, _)| *other == source && is_unique(&answer, *leg));
             heads.retain(|(_, other, _)| *other != source);
             self.note(source, fault, &mut asked);
         }
         match begin {
+            // Which items are unique cannot be told without one that has a say in it.
+            Ok(_) if unfounded => Made::plain(Problem::failed(Failure::Missing, asked).into_response()),
             Ok(Pull::NotAList) => Made::plain(one_resource(&answer, merging, heads, &asked)),
             Ok(_) if strict && partial => Made::plain(missing(asked)),
             Ok(first_chunk) => {
@@ -380,7 +384,7 @@ fn one_resource(
     asked: &[Asked],
 ) -> Response<AnswerBody> {
     if matches!(answer, Answer::Unique(parts) if parts.len() > 1) {
-        return Problem::failed(plan::Failure::Conflict, asked.to_vec()).into_response();
+        return Problem::failed(Failure::Conflict, asked.to_vec()).into_response();
     }
     let nearest = heads.into_iter().next();
     let Some((source, head, body)) =

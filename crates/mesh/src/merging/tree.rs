@@ -44,3 +44,12 @@ pub(super) fn merged(answer: &Answer, places: &[(Leg, Option<usize>)]) -> Merged
         Answer::Unique(parts) => Merged::Unique(parts.iter().map(|part| merged(part, places)).collect()),
     }
 }
+
+/// Whether a leg is below a `^`.
+pub(super) fn is_unique(answer: &Answer, leg: Leg) -> bool {
+    match answer {
+        Answer::Leg(_) => false,
+        Answer::Union(parts) => parts.iter().any(|part| is_unique(part, leg)),
+        Answer::Unique(_) => answer.legs().contains(&leg),
+    }
+}

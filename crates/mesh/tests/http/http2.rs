@@ -19,14 +19,14 @@ use tokio_rustls::TlsConnector;
 use crate::harness::{Front, Upstream, WAYS, Way, run, until};
 use crate::tls::{certificate, trusting};
 
-type Client = SendRequest<AnyBody>;
-type AnyBody = http_body_util::combinators::UnsyncBoxBody<Bytes, std::convert::Infallible>;
+pub type Client = SendRequest<AnyBody>;
+pub type AnyBody = http_body_util::combinators::UnsyncBoxBody<Bytes, std::convert::Infallible>;
 
-fn full(bytes: impl Into<Bytes>) -> AnyBody {
+pub fn full(bytes: impl Into<Bytes>) -> AnyBody {
     Full::new(bytes.into()).boxed_unsync()
 }
 
-async fn over<IO: AsyncRead + AsyncWrite + Unpin + 'static>(stream: IO) -> Client {
+pub async fn over<IO: AsyncRead + AsyncWrite + Unpin + 'static>(stream: IO) -> Client {
     let (sender, connection) = handshake(link::Local, TokioIo::new(stream)).await.unwrap();
     tokio::task::spawn_local(connection);
     sender

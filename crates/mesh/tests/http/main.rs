@@ -7,6 +7,7 @@
 
 mod ambiguous;
 mod bodies;
+mod broken_lists;
 mod expect;
 mod harness;
 mod headers;
@@ -18,6 +19,7 @@ mod memory;
 mod messages;
 mod names;
 mod operators;
+mod paging;
 mod resources;
 mod timeouts;
 mod tls;
