@@ -4,7 +4,7 @@ use std::sync::mpsc;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Isles, Message, Upstream, json as answer};
+use crate::harness::{Isles, Message, Upstream, json as answer, nowhere};
 
 /// Three sites with a cart each, of which the last two share an id.
 fn carts() -> [Upstream; 3] {
@@ -46,11 +46,6 @@ fn assert_partial(message: &Message) {
     assert_eq!(message.status(), 200, "{message:?} {}", message.text());
     assert!(message.field("warning").unwrap_or_default().starts_with("299 "), "{message:?}");
     assert_eq!(message.field("cache-control").as_deref(), Some("no-store"), "{message:?}");
-}
-
-/// An address at which nobody listens.
-fn nowhere() -> std::net::SocketAddr {
-    std::net::TcpListener::bind(crate::harness::ANY_PORT).unwrap().local_addr().unwrap()
 }
 
 #[test]

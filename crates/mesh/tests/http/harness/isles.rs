@@ -54,11 +54,19 @@ impl Isles {
         Isles { address: meshes[0].addresses("image", false)[0], meshes, chart }
     }
 
-    /// The first site knows this of another from now on.
+    /// The first site is told this of another.
     pub fn stands(&mut self, name: &str, standing: Standing) {
         self.chart.standings.insert(site(name), standing);
         let chart: Arc<dyn Sites> = Arc::new(self.chart.clone());
         self.meshes[0].set_sites(&chart);
+    }
+
+    /// The first site is told that another listens here from now on. Where it listened before.
+    pub fn moves(&mut self, name: &str, address: String) -> String {
+        let before = self.chart.fixed.peers.insert(site(name), address).unwrap();
+        let chart: Arc<dyn Sites> = Arc::new(self.chart.clone());
+        self.meshes[0].set_sites(&chart);
+        before
     }
 
     pub fn connect(&self) -> Conn {

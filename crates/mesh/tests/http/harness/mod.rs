@@ -190,6 +190,11 @@ fn settings(name: &str, upstreams: Vec<Target>) -> Settings {
     }
 }
 
+/// An address at which nobody listens.
+pub fn nowhere() -> SocketAddr {
+    std::net::TcpListener::bind(ANY_PORT).unwrap().local_addr().unwrap()
+}
+
 /// Waits until it is so; a test that waits too long is stuck.
 pub fn until(what: &str, mut so: impl FnMut() -> bool) {
     let start = std::time::Instant::now();
