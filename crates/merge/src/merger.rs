@@ -21,7 +21,7 @@ use crate::order::Rank;
 use crate::page::{Page, of_header};
 use crate::probe::Probe;
 use crate::scan::Shape;
-use crate::slot::{Ready, Slot, Status};
+use crate::slot::{Json, Ready, Slot, Status};
 use crate::tree::Merged;
 
 /// How large a chunk of the answer becomes before it is given out.
@@ -174,8 +174,7 @@ impl Merger {
         match decoder {
             Ok(decoder) => {
                 slot.status = Status::Open;
-                slot.json = head.content_type.is_none_or(is_json);
-                slot.declared = head.content_type.is_some();
+                slot.json = head.content_type.map_or(Json::Unsaid, is_json);
                 slot.link = head.link.and_then(of_header);
                 slot.lane.open(decoder);
             }
@@ -391,7 +390,8 @@ fn begin(shape: &Shape, out: &mut Vec<u8>) {
 }
 
 /// Whether a media type is JSON.
-fn is_json(content_type: &str) -> bool {
+fn is_json(content_type: &str) -> Json {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    essence == "application/json" || essence == "text/json" || essence.ends_with("+json")
+    let json = essence == "application/json" || essence == "text/json" || essence.ends_with("+json");
+    if json { Json::Yes } else { Json::No }
 }

@@ -22,6 +22,15 @@ pub(crate) enum Status {
     Failed(Fault),
 }
 
+/// Whether an answer is JSON, by its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Json {
+    Yes,
+    No,
+    /// It has no type.
+    Unsaid,
+}
+
 /// What a slot has to tell next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ready {
@@ -37,10 +46,7 @@ pub(crate) struct Slot {
     pub(crate) lane: Lane,
     /// It is under a `^`, and told only once that is settled.
     pub(crate) unique: bool,
-    /// The answer may be JSON.
-    pub(crate) json: bool,
-    /// Its type was told.
-    pub(crate) declared: bool,
+    pub(crate) json: Json,
     /// The next page, as a header tells it.
     pub(crate) link: Option<String>,
     /// The next page, as it was told in any way, once the answer was read to its end.
@@ -64,8 +70,7 @@ impl Slot {
             status: if asked.position.done { Status::Idle } else { Status::Waiting },
             lane: Lane::new(),
             unique,
-            json: true,
-            declared: false,
+            json: Json::Unsaid,
             link: None,
             next: None,
             more: false,

@@ -84,6 +84,23 @@ fn an_answer_that_is_not_json_by_its_type_is_not_a_list() {
 }
 
 #[test]
+fn some_text_without_a_type_is_not_a_list_and_what_starts_like_one_must_be_one() {
+    let open = |content_type: Option<&str>, body: &'static str| {
+        let page = plan(&rest(), &union(1), "", 1).unwrap();
+        let mut merger = Merger::new(rest(), union(1), page, Limits::default(), Late::Abort);
+        merger.open(0, Head { content_type, ..Head::default() });
+        merger.push(0, Bytes::from_static(body.as_bytes()));
+        merger.end(0);
+        merger.pull()
+    };
+    assert_eq!(open(None, "fine"), Ok(Pull::NotAList));
+    assert_eq!(open(Some("application/json"), "fine"), Err(Broken::Nothing));
+    assert_eq!(open(None, "[{\"id\": 1}, {"), Err(Broken::Nothing));
+    assert_eq!(open(None, "{\"a\": [{"), Err(Broken::Nothing));
+    assert_eq!(open(None, " "), Err(Broken::Nothing));
+}
+
+#[test]
 fn images_of_two_glances_are_one_list_the_latest_first_with_the_next_page_of_both() {
     let list = openstack("image", "/v2/images");
     let merged = merge(
@@ -247,7 +264,7 @@ fn a_source_that_fails_before_anything_was_given_out_is_as_if_it_had_not_been_as
             answers[bad] = Answer::Missing;
             let wanted = merge_with(&rest(), &union(2), query, &answers, None);
             for at in 0..bodies[bad].len() {
-                answers[bad] = Answer::from(&bodies[bad][..at]);
+                answers[bad] = Answer::Body(bodies[bad].as_bytes()[..at].to_vec());
                 for dice in [None, Some(drive::Dice(at as u64))] {
                     let got = merge_with(&rest(), &union(2), query, &answers, dice);
                     // A full page may be there before what is broken is seen.

@@ -7,7 +7,7 @@ use super::{Merger, Phase, Progress};
 use crate::error::{Broken, Fault};
 use crate::probe::Look;
 use crate::scan::{JsonSpace, Shape};
-use crate::slot::{Slot, Status};
+use crate::slot::{Json, Slot, Status};
 
 impl Merger {
     pub(super) fn opening(&mut self) -> Progress {
@@ -26,7 +26,7 @@ impl Merger {
     pub(super) fn probing(&mut self) -> Result<Progress, Broken> {
         let Some(index) = self.probed() else { return Err(Broken::Nothing) };
         let Some(slot) = self.slots.get_mut(index) else { return Err(Broken::Nothing) };
-        if !slot.json {
+        if slot.json == Json::No {
             self.phase = Phase::NotAList;
             return Ok(Progress::Going);
         }
@@ -41,7 +41,7 @@ impl Merger {
         match look {
             Look::Undecided => {}
             // Nobody said that it is JSON, and it does not look like a list: it is some text.
-            Look::Fault(Fault::Json(_)) if !slot.declared && !is_open(&self.plain) => {
+            Look::Fault(Fault::Json(_)) if slot.json == Json::Unsaid && !is_open(&self.plain) => {
                 self.phase = Phase::NotAList;
             }
             Look::NotAList => self.phase = Phase::NotAList,
@@ -61,10 +61,10 @@ impl Merger {
         let mut first = Bytes::from(std::mem::take(&mut self.plain));
         for index in probed..self.slots.len() {
             let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.is_open()) else { continue };
-            if slot.json {
-                slot.lane.start(shape.clone(), &self.limits, std::mem::take(&mut first));
-            } else {
+            if slot.json == Json::No {
                 self.lose(index, Fault::Shape)?;
+            } else {
+                slot.lane.start(shape.clone(), &self.limits, std::mem::take(&mut first));
             }
         }
         let only_header = |way: &Next| matches!(way, Next::Header(_));

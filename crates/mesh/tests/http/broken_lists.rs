@@ -113,8 +113,8 @@ fn a_list_that_breaks_off_before_anything_was_told_is_missing() {
 
 #[test]
 fn a_list_that_breaks_off_after_a_part_was_told_never_looks_complete() {
-    let many: Vec<String> = (0..5000).map(|id| format!("{{\"id\": {id}}}")).collect();
-    let (start, whole) = (format!("[{}", many.join(",")), Upstream::json("[{\"id\": 1}]"));
+    let numbers: Vec<String> = (0..5000).map(|id| format!("{{\"id\": {id}}}")).collect();
+    let (start, whole) = (format!("[{}", numbers.join(",")), Upstream::json("[{\"id\": 1}]"));
     for place in 0..2 {
         let may = Arc::new(AtomicUsize::new(0));
         let cut = cut(&start, &may);

@@ -192,10 +192,10 @@ fn a_site_that_refuses_is_listed_with_its_status() {
     let [.., c] = carts();
     let isles = Isles::new([&refuses, &refuses, &c]);
     for scope in ["A & B", "(A & B) ; C"] {
-        let refused = isles.ask(scope, "GET /carts", "");
-        assert_eq!((refused.status(), refused.text().as_str()), (403, "no"), "{scope}");
-        assert_eq!(refused.field("x-own").as_deref(), Some("1"));
-        assert_eq!(said(&refused), "\"A\";status=403, \"B\";status=403");
+        let answered = isles.ask(scope, "GET /carts", "");
+        assert_eq!((answered.status(), answered.text().as_str()), (403, "no"), "{scope}");
+        assert_eq!(answered.field("x-own").as_deref(), Some("1"));
+        assert_eq!(said(&answered), "\"A\";status=403, \"B\";status=403");
     }
     assert_eq!(c.connections(), 0, "a fallback does not shop for a site that says yes");
 }
