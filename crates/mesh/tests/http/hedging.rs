@@ -10,7 +10,12 @@ const SOON: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_hours(1);
 
 fn hedged(upstreams: [&Upstream; 3], after: Duration) -> Isles {
-    Isles::tuned(upstreams, move |settings| settings.timeouts.hedge = after)
+    Isles::tuned(upstreams, move |settings| {
+        settings.timeouts.hedge = after;
+        // A site that stands still does not fail for that while a test waits.
+        settings.timeouts.response = HOUR;
+        settings.timeouts.peer_response = HOUR;
+    })
 }
 
 /// Never answers, and counts the requests that it was let go of.
