@@ -85,8 +85,10 @@ pub fn start(
 
 /// Takes on a configuration that was read again.
 pub fn reload(config: &Config, mesh: &Mesh, members: &Members) -> Result<(), String> {
-    mesh.reload(settings(config, members)?).map_err(|error| error.to_string())?;
-    members.reload(config.clone());
+    let settings = settings(config, members)?;
+    let identity = settings.link.as_ref().map(|link| Arc::clone(&link.identity));
+    mesh.reload(settings).map_err(|error| error.to_string())?;
+    members.reload(config.clone(), identity);
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use http1guard::Guarded;
 use link::{ClientTls, Drain, IdentityError, Presented, Revoked, Server, ServerTls};
+use scope::Site;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -66,6 +67,7 @@ struct CoreHandle {
 enum Command {
     Apply(Arc<Snapshot>, Option<ServerTls>, Vec<(Configured, StdListener)>),
     Sites(Arc<dyn Sites>),
+    Hurry(Site),
     Drain(Duration),
 }
 
@@ -158,6 +160,13 @@ impl Mesh {
     pub fn set_sites(&self, sites: &Arc<dyn Sites>) {
         for core in &self.cores {
             let _ = core.commands.send(Command::Sites(Arc::clone(sites)));
+        }
+    }
+
+    /// Tries to connect to a site now, where it waits to: something says that it is back.
+    pub fn hurry(&self, site: &Site) {
+        for core in &self.cores {
+            let _ = core.commands.send(Command::Hurry(site.clone()));
         }
     }
 
@@ -391,6 +400,11 @@ impl Running {
                     self.check_health(&snapshot);
                 }
                 Command::Sites(sites) => self.core.see(sites),
+                Command::Hurry(site) => {
+                    if let Some(pool) = &self.core.state().pool {
+                        pool.hurry(site.name());
+                    }
+                }
                 Command::Drain(patience) => {
                     self.drain(patience).await;
                     return;

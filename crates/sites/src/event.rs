@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use scope::Site;
 
-use crate::record::Fingerprint;
+use crate::record::Identity;
 
 /// The time since a start that the driver chose. It never goes back.
 pub type Time = Duration;
@@ -17,7 +17,7 @@ pub enum Event {
         /// Who signed it.
         from: Site,
         /// With which identity.
-        identity: Fingerprint,
+        identity: Identity,
         /// What [`Effect::Send`] had.
         bytes: Vec<u8>,
     },
@@ -26,7 +26,7 @@ pub enum Event {
         /// Who answered.
         from: Site,
         /// With which identity.
-        identity: Fingerprint,
+        identity: Identity,
         /// What its [`crate::Machine::answer`] gave.
         bytes: Vec<u8>,
     },

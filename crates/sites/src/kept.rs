@@ -34,7 +34,7 @@ impl Machine {
     pub fn restore(&mut self, bytes: &[u8], now: Time, effects: &mut Vec<Effect>) {
         self.begin(now);
         if let (Some(own), Some((Exchange::Give, items))) = (self.members.get(OWN), wire::read(bytes)) {
-            let (site, identity) = (own.site().clone(), own.record.fingerprint);
+            let (site, identity) = (own.site().clone(), own.record.identity());
             let sender = Sender { site: &site, identity: &identity, whole_state: true };
             for item in items {
                 self.say(item, &sender);

@@ -46,7 +46,7 @@ pub use coordinate::Coordinate;
 pub use event::{Effect, Event, Notice, Time};
 pub use kept::kept_statements;
 pub use machine::Machine;
-pub use record::{Fingerprint, Metrics, Own, Record, Says, TooLarge};
+pub use record::{Fingerprint, Identity, Metrics, Own, Record, Says, TooLarge};
 pub use registers::Stamp;
 pub use snapshot::{Reach, Seen, Snapshot, Status};
 pub use wire::DATAGRAM_BYTES;

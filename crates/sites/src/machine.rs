@@ -13,7 +13,7 @@ use crate::gossip::{About, Gossip};
 use crate::members::{Id, Member, Members, OWN};
 use crate::merge::Sender;
 use crate::probe::Probe;
-use crate::record::{Fingerprint, Measures, Metrics, Own, Record, Says, TooLarge};
+use crate::record::{Identity, Measures, Metrics, Own, Record, Says, TooLarge};
 use crate::registers::{Defined, Key, Registers};
 use crate::rng::Rng;
 use crate::snapshot::Status;
@@ -42,6 +42,8 @@ pub struct Machine {
     pub(crate) suspicions: BTreeMap<Id, Suspicion>,
     /// Sites that others believe to be alive and this one dead, or the other way round.
     pub(crate) contested: BTreeSet<Id>,
+    /// Sites that are said to have a new identity, and will be asked for it.
+    pub(crate) renewed: BTreeSet<Id>,
     pub(crate) seeds: BTreeSet<Box<str>>,
     /// Where the next of them is whose turn it is.
     pub(crate) seeds_tried: usize,
@@ -106,6 +108,7 @@ impl Machine {
             probes: BTreeMap::new(),
             suspicions: BTreeMap::new(),
             contested: BTreeSet::new(),
+            renewed: BTreeSet::new(),
             seeds: BTreeSet::new(),
             seeds_tried: 0,
             seeds_at: None,
@@ -243,6 +246,7 @@ impl Machine {
             Timer::Sync => self.sync_some(),
             Timer::Dead => self.look_for_dead(),
             Timer::Contested => self.ask_contested(),
+            Timer::Greet(id) => self.greet(id),
             Timer::Seeds => self.try_seeds(),
         }
     }
@@ -271,7 +275,7 @@ impl Machine {
         self.changed = true;
     }
 
-    fn datagram(&mut self, from: &Site, identity: &Fingerprint, bytes: &[u8]) {
+    fn datagram(&mut self, from: &Site, identity: &Identity, bytes: &[u8]) {
         if bytes.len() > DATAGRAM_BYTES || !self.trusts(from, identity) {
             return;
         }
@@ -294,19 +298,19 @@ impl Machine {
         }
     }
 
-    /// Whether a sender is who we know under its name, or new.
-    pub(crate) fn trusts(&mut self, from: &Site, identity: &Fingerprint) -> bool {
+    /// Whether a sender is who we know under its name, or new, or that one with a later identity.
+    pub(crate) fn trusts(&mut self, from: &Site, identity: &Identity) -> bool {
+        if self.registers.revokes(from.name(), identity.issued) {
+            return false;
+        }
         let Some(id) = self.members.find(from.name()) else { return true };
         let Some(member) = self.members.get(id).filter(|_| id != OWN) else { return false };
-        let known = member.record.fingerprint == *identity;
-        match member.status {
-            Status::Alive | Status::Suspect if !known => {
-                self.notice(Notice::NameTaken(from.clone()));
-                false
-            }
-            Status::Revoked => !known,
-            _ => true,
+        let same = member.record.fingerprint == identity.fingerprint;
+        if !same && identity.issued <= member.record.issued {
+            self.notice(Notice::NameTaken(from.clone()));
+            return false;
         }
+        true
     }
 
     fn join(&mut self, addresses: Vec<Box<str>>) {

@@ -3,15 +3,16 @@
 
 use std::cmp::Ordering;
 use std::sync::Arc;
+use std::time::Duration;
 
 use scope::{Site, Zone};
 
-use crate::event::{Effect, Notice};
+use crate::event::{Effect, Notice, Time};
 use crate::gossip::About;
 use crate::machine::Machine;
 use crate::members::{Id, Member, OWN, seconds};
 use crate::probe::SHOWN_MS;
-use crate::record::{Fingerprint, Measures, Record};
+use crate::record::{Identity, Measures, Record};
 use crate::registers::{Defined, Key, Revocation, STATEMENT_BYTES, Stamp};
 use crate::snapshot::Status;
 use crate::timers::Timer;
@@ -20,13 +21,15 @@ use crate::wire::{Item, Life, Told, ToldStatus, Vitals};
 /// A liar who counts up a site's lives must not bring it to their end: within one step of this it objects.
 /// In milliseconds it is 500 years: a clock that starts in 1970 is believed.
 const FARTHEST_EPOCH: u64 = 1 << 44;
+/// Time for one site to answer one other that asks for its new identity.
+const GREETING: Duration = Duration::from_millis(2);
 /// Statements to be checked that one event may bring up.
 const CHECKS: usize = 64;
 
 /// Who says it.
 pub(crate) struct Sender<'a> {
     pub(crate) site: &'a Site,
-    pub(crate) identity: &'a Fingerprint,
+    pub(crate) identity: &'a Identity,
     /// In an exchange of states, not as news.
     pub(crate) whole_state: bool,
 }
@@ -64,7 +67,7 @@ impl Machine {
     fn told(&mut self, told: &Told<'_>, sender: &Sender<'_>) {
         let read = || {
             let record = Record::read(told.life.site, told.life.epoch, told.version, told.body)?;
-            let forged = record.site == *sender.site && record.fingerprint != *sender.identity;
+            let forged = record.site == *sender.site && record.identity() != *sender.identity;
             (!forged).then_some(record)
         };
         if self.is_own(told.life.site) {
@@ -80,7 +83,7 @@ impl Machine {
         let known = (member.record.epoch, member.record.version);
         if (told.life.epoch, told.version) > known {
             let Some(record) = read() else { return };
-            if !self.renew(id, record, told) {
+            if !self.renew(id, record, told, sender) {
                 return;
             }
         }
@@ -93,11 +96,12 @@ impl Machine {
         let same = record.as_ref().is_some_and(|record| record.fingerprint == own.record.fingerprint);
         let older = record.is_some_and(|record| record.issued < own.record.issued);
         let ended = told.status != ToldStatus::Alive;
-        if !(same || ended && older) {
+        // An older identity is this site before it was renewed.
+        if !(same || older) {
             let site = own.site().clone();
             return self.notice(Notice::NameTaken(site));
         }
-        if life > mine || (ended && life == mine) || (!same && life.0 >= mine.0) {
+        if life > mine || (ended && life == mine) {
             self.object(told.life);
         }
     }
@@ -130,7 +134,7 @@ impl Machine {
     }
 
     /// A newer record of a known name. Whether it was taken.
-    fn renew(&mut self, id: Id, record: Record, told: &Told<'_>) -> bool {
+    fn renew(&mut self, id: Id, record: Record, told: &Told<'_>, sender: &Sender<'_>) -> bool {
         let Some(member) = self.members.get(id) else { return false };
         let old = &member.record;
         let gone = matches!(member.status, Status::Dead | Status::Left | Status::Revoked);
@@ -140,9 +144,16 @@ impl Machine {
         if self.registers.revokes(record.site.name(), record.issued) {
             return false;
         }
-        if record.fingerprint != old.fingerprint && !(gone && record.issued > old.issued) {
-            self.notice(Notice::NameTaken(record.site));
-            return false;
+        if record.fingerprint != old.fingerprint {
+            if record.issued <= old.issued {
+                self.notice(Notice::NameTaken(record.site));
+                return false;
+            }
+            if !gone && record.site != *sender.site {
+                // Hearsay: a liar could shut a site out by it. It has to show its new identity itself.
+                self.greet_soon(id);
+                return false;
+            }
         }
         let (reborn, site) = (record.epoch > old.epoch, record.site.clone());
         let status = match told.status {
@@ -191,6 +202,14 @@ impl Machine {
                     self.contest(id);
                 }
             }
+        }
+    }
+
+    /// A site is said to have a new identity: it is asked for it, not by all others at the same moment.
+    fn greet_soon(&mut self, id: Id) {
+        if self.renewed.insert(id) {
+            let spread = GREETING.saturating_mul(u32::try_from(self.members.living()).unwrap_or(u32::MAX));
+            self.timers.set(self.now + spread.mul_f32(self.rng.unit()), Timer::Greet(id));
         }
     }
 
@@ -312,6 +331,17 @@ impl Machine {
         self.notice(Notice::Objected);
     }
 
+    /// This site has a new identity from now on. That is a new life: nothing that is said of the old one
+    /// is about it.
+    pub fn set_identity(&mut self, identity: Identity, now: Time, effects: &mut Vec<Effect>) {
+        let Some(own) = self.members.get(OWN).filter(|own| own.record.identity() != identity) else { return };
+        let record = Record::clone(&own.record);
+        let (epoch, Identity { fingerprint, issued }) = (record.epoch.saturating_add(1), identity);
+        self.begin(now);
+        self.live(Record { epoch, fingerprint, issued, ..record });
+        self.end(effects);
+    }
+
     /// A life after a goodbye.
     pub(crate) fn live_again(&mut self) {
         let epoch = self.members.get(OWN).map_or(0, |own| own.record.epoch);
@@ -319,10 +349,17 @@ impl Machine {
     }
 
     fn new_epoch(&mut self, epoch: u64) {
-        let Some(own) = self.members.get_mut(OWN) else { return };
-        (own.status, own.refuted, own.tick) = (Status::Alive, 0, 0);
-        let record = Record { epoch, version: 0, ..Record::clone(&own.record) };
-        self.replace_own(record);
+        let Some(record) = self.members.get(OWN).map(|own| Record::clone(&own.record)) else { return };
+        self.live(Record { epoch, ..record });
+    }
+
+    /// Begins a life with this record.
+    fn live(&mut self, record: Record) {
+        if let Some(own) = self.members.get_mut(OWN) {
+            let status = if self.leaving { Status::Left } else { Status::Alive };
+            (own.status, own.refuted, own.tick) = (status, 0, 0);
+        }
+        self.replace_own(Record { version: 0, ..record });
         self.news(OWN, true);
     }
 

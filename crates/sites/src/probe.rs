@@ -287,6 +287,16 @@ impl Machine {
         self.hello(Why::Dead(id), address, Some(id));
     }
 
+    /// Has a living site show who it is now.
+    pub(crate) fn greet(&mut self, id: Id) {
+        self.renewed.remove(&id);
+        let living = |member: &&Member| matches!(member.status, Status::Alive | Status::Suspect);
+        if let Some(member) = self.members.get(id).filter(living).filter(|_| !self.leaving) {
+            let address = member.record.says.address.clone();
+            self.hello(Why::Alive(id), address, None);
+        }
+    }
+
     fn hello(&mut self, why: Why, to: Box<str>, about: Option<Id>) {
         let nonce = self.start(why, Duration::from_secs(2));
         let mut bytes = wire::begin(&Head::Hello { nonce });

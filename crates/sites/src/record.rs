@@ -10,6 +10,15 @@ use serde::{Deserialize, Serialize};
 /// The identity's public key, hashed: what a certificate proves besides the name.
 pub type Fingerprint = [u8; 32];
 
+/// Who a sender is, beside its name: what it proved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its identity.
+    pub fingerprint: Fingerprint,
+    /// When that was issued, by the operator's count: later ones are larger.
+    pub issued: u64,
+}
+
 /// Numbers that `by` sorts by: load, price, carbon.
 pub type Metrics = BTreeMap<Box<str>, f64>;
 
@@ -90,6 +99,11 @@ struct BodyOf<'a> {
 }
 
 impl Record {
+    /// The identity that it is of.
+    pub(crate) fn identity(&self) -> Identity {
+        Identity { fingerprint: self.fingerprint, issued: self.issued }
+    }
+
     /// The bytes of it that travel.
     pub(crate) fn body(&self) -> Vec<u8> {
         let body = BodyOf { fingerprint: &self.fingerprint, issued: self.issued, says: &self.says };

@@ -8,7 +8,7 @@ use crate::event::{Effect, Time};
 use crate::machine::Machine;
 use crate::members::{BUCKETS, Id, OWN, bucket};
 use crate::merge::Sender;
-use crate::record::Fingerprint;
+use crate::record::Identity;
 use crate::snapshot::Status;
 use crate::timers::Timer;
 use crate::wire::{self, Exchange, Item};
@@ -21,7 +21,7 @@ impl Machine {
     pub fn answer(
         &mut self,
         from: &Site,
-        identity: &Fingerprint,
+        identity: &Identity,
         bytes: &[u8],
         now: Time,
         effects: &mut Vec<Effect>,
@@ -32,7 +32,7 @@ impl Machine {
         answer
     }
 
-    fn answer_now(&mut self, from: &Site, identity: &Fingerprint, bytes: &[u8]) -> Option<Vec<u8>> {
+    fn answer_now(&mut self, from: &Site, identity: &Identity, bytes: &[u8]) -> Option<Vec<u8>> {
         if !self.trusts(from, identity) {
             return None;
         }
@@ -111,7 +111,7 @@ impl Machine {
     }
 
     /// The answer to a question: what differs there is taken, and what is newer here is given.
-    pub(crate) fn synced(&mut self, from: &Site, identity: &Fingerprint, bytes: &[u8]) {
+    pub(crate) fn synced(&mut self, from: &Site, identity: &Identity, bytes: &[u8]) {
         if !self.trusts(from, identity) {
             return;
         }

@@ -26,6 +26,8 @@ pub(crate) enum Timer {
     Dead,
     /// Ask those whose death is contested.
     Contested,
+    /// Ask this site for its new identity.
+    Greet(Id),
     /// Try the addresses to join by.
     Seeds,
 }

@@ -5,9 +5,9 @@ mod planet;
 
 use std::time::Duration;
 
-use planet::{Planet, fingerprint, name, own, record, statement};
+use planet::{Planet, fingerprint, identity, name, own, record, statement};
 use scope::{Code, Dialect, Site, View};
-use sites::{Event, Own, Reach, Seen, Status};
+use sites::{Event, Identity, Own, Reach, Seen, Status};
 
 fn site(number: u32) -> Site {
     Site::new(&name(number)).unwrap()
@@ -200,6 +200,65 @@ fn a_name_cannot_be_taken_by_another_identity() {
     planet.run_for(Duration::from_mins(1));
     for by in (0..8).filter(|by| *by != 3) {
         assert_eq!(seen(&planet, by, 3).record.fingerprint, before.fingerprint);
+    }
+}
+
+#[test]
+fn a_renewed_identity_of_a_living_site_is_known_everywhere_and_the_old_one_believed_no_more() {
+    let mut planet = settled(60);
+    let (old, new) = (identity(3), Identity { fingerprint: fingerprint(99), issued: 2 });
+    planet.renew(3, new);
+    planet.run_for(Duration::from_secs(3));
+    for by in 0..60 {
+        let seen = seen(&planet, by, 3);
+        assert_eq!((seen.status, seen.record.fingerprint), (Status::Alive, new.fingerprint), "at {by}");
+    }
+    assert_eq!((planet.names_taken, planet.false_deaths), (0, 0), "nobody was taken for somebody else");
+    // Who still has the old one, as from a backup, is refused, also when it lives on with a later start.
+    planet.crash(3);
+    planet.start(3, Own { epoch: own(3).epoch + 1000, ..own(3) });
+    planet.on(3, Event::Join { addresses: vec!["s0:7400".into()] });
+    planet.run_for(Duration::from_mins(1));
+    assert_eq!(planet.identities[3], old);
+    for by in (0..60).filter(|by| *by != 3) {
+        let seen = seen(&planet, by, 3);
+        assert_eq!((seen.status, seen.record.fingerprint), (Status::Dead, new.fingerprint), "at {by}");
+    }
+}
+
+#[test]
+fn a_site_that_was_away_learns_a_renewed_identity_when_it_is_back() {
+    let mut planet = settled(10);
+    planet.half[7] = 1;
+    planet.run_for(Duration::from_secs(3));
+    let new = Identity { fingerprint: fingerprint(99), issued: 2 };
+    planet.renew(3, new);
+    planet.run_for(Duration::from_secs(3));
+    assert_eq!(seen(&planet, 7, 3).record.fingerprint, fingerprint(3));
+    planet.half.fill(0);
+    planet.run_for(Duration::from_mins(1));
+    assert!(planet.agree());
+    assert_eq!(seen(&planet, 7, 3).record.fingerprint, new.fingerprint);
+    assert_eq!(seen(&planet, 3, 7).status, Status::Alive);
+}
+
+#[test]
+fn a_member_that_says_that_a_living_site_has_a_new_identity_is_not_believed() {
+    let mut planet = settled(8);
+    let before = seen(&planet, 0, 3).record;
+    // Site 9 has the authority's word for the name, says the liar; only the site itself could show it.
+    let mut liar = Planet::acquainted(10, 8, 7);
+    liar.renew(3, Identity { fingerprint: fingerprint(99), issued: 2 });
+    liar.run_for(Duration::from_secs(3));
+    let lie = liar.with(5, |machine, _, _| machine.save());
+    let (from, identity) = (site(5), identity(5));
+    for _ in 0..3 {
+        planet.with(0, |machine, now, effects| machine.answer(&from, &identity, &lie, now, effects));
+        planet.run_for(Duration::from_secs(5));
+    }
+    for by in 0..8 {
+        let seen = seen(&planet, by, 3);
+        assert_eq!((seen.status, &seen.record), (Status::Alive, &before), "at {by}");
     }
 }
 

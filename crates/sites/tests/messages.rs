@@ -6,10 +6,10 @@ mod planet;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use planet::{fingerprint, name, own, record, statement};
+use planet::{name, own, record, statement};
 use proptest::prelude::*;
 use scope::{Site, View};
-use sites::{Config, Effect, Event, Machine, Notice, Own, Status, Time};
+use sites::{Config, Effect, Event, Identity, Machine, Notice, Own, Status, Time};
 
 /// Some machines, and every message that was ever sent between them.
 struct Net {
@@ -35,8 +35,8 @@ fn site(number: usize) -> Site {
     Site::new(&name(u32::try_from(number).unwrap())).unwrap()
 }
 
-fn identity(number: usize) -> [u8; 32] {
-    fingerprint(u32::try_from(number).unwrap())
+fn identity(number: usize) -> Identity {
+    planet::identity(u32::try_from(number).unwrap())
 }
 
 impl Net {

@@ -112,10 +112,11 @@ impl Driver {
     fn new(inbox: Inbox, start: Start, socket: std::net::UdpSocket, kept: Kept) -> Result<Driver, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let wall_ms = since_1970().as_millis().try_into().unwrap_or(u64::MAX);
+        let sites::Identity { fingerprint, issued } = proven(&start.identity);
         let own = Own {
             site: start.config.site.clone(),
-            fingerprint: *start.identity.fingerprint().as_bytes(),
-            issued: micros(start.identity.issued()),
+            fingerprint,
+            issued,
             epoch: wall_ms,
             wall_ms,
             says: says(&start.config, start.address),
@@ -127,7 +128,7 @@ impl Driver {
         let machine = Machine::new(own, settings, seed, Duration::ZERO).map_err(|error| text(&error))?;
         let (sealer, opener) =
             datagram::pair(&start.identity, start.revoked.clone()).map_err(|error| text(&error))?;
-        let pool = pool(&start)?;
+        let pool = pool(&start.config, &start.identity, &start.revoked)?;
         Ok(Driver {
             machine,
             started: Instant::now(),
@@ -233,11 +234,18 @@ impl Driver {
         if let Some(mesh) = self.mesh.upgrade() {
             let sites: Arc<dyn Sites> = Arc::clone(&view) as Arc<dyn Sites>;
             mesh.set_sites(&sites);
+            // After the news itself: it may have a new address.
+            for site in view.usable_since(&self.inbox.view.borrow()) {
+                mesh.hurry(site);
+            }
         }
         self.inbox.view.send_replace(view);
     }
 
     fn notice(&self, notice: &Notice) {
+        if let (Notice::Back(site) | Notice::Reachable(site), Some(mesh)) = (notice, self.mesh.upgrade()) {
+            mesh.hurry(site);
+        }
         let line = match notice {
             Notice::Joined(site) => format!("{site} has joined"),
             Notice::Left(site) => format!("{site} has left"),
@@ -305,7 +313,10 @@ impl Driver {
                 let Some(site) = Site::new(&opened.from).filter(|_| !opened.payload.is_empty()) else {
                     return;
                 };
-                let identity = *opened.fingerprint.as_bytes();
+                let identity = sites::Identity {
+                    fingerprint: *opened.fingerprint.as_bytes(),
+                    issued: micros(opened.issued),
+                };
                 self.on(Event::Datagram { from: site, identity, bytes: opened.payload });
             }
             Err(refusal) => {
@@ -340,14 +351,12 @@ impl Driver {
     }
 
     fn exchanged(&mut self, from: Site, bytes: &[u8]) {
-        // The link proved the name; the identity is the one that we know under it.
-        let seen = self
-            .inbox
-            .view
-            .borrow()
-            .heard()
-            .and_then(|known| known.site(from.name()).map(|seen| seen.record.fingerprint));
-        if let Some(identity) = seen {
+        // The link proved the name; the identity is the one that we know under it. What it says of a newer one
+        // is then hearsay, and it is greeted for it.
+        let view = Arc::clone(&self.inbox.view.borrow());
+        let seen = view.heard().and_then(|known| known.site(from.name()));
+        if let Some(record) = seen.map(|seen| &seen.record) {
+            let identity = sites::Identity { fingerprint: record.fingerprint, issued: record.issued };
             self.on(Event::Synced { from, identity, bytes: bytes.to_vec() });
         }
     }
@@ -376,13 +385,16 @@ impl Driver {
             Command::Sync { question, reply } => {
                 let mut effects = Vec::new();
                 let answer = Site::new(&question.from).and_then(|from| {
-                    let identity = question.fingerprint.as_bytes();
-                    self.machine.answer(&from, identity, &question.body, self.now(), &mut effects)
+                    let identity = sites::Identity {
+                        fingerprint: *question.fingerprint.as_bytes(),
+                        issued: micros(question.issued),
+                    };
+                    self.machine.answer(&from, &identity, &question.body, self.now(), &mut effects)
                 });
                 self.carry_out(effects);
                 let _ = reply.send(answer);
             }
-            Command::Reload(config) => self.reload(*config),
+            Command::Reload(config, identity) => self.reload(*config, identity),
             Command::Attach(mesh) => {
                 self.mesh = mesh;
                 self.publish();
@@ -483,8 +495,16 @@ impl Driver {
     }
 
     /// The file was read again: what it says of this site is told to the others.
-    fn reload(&mut self, config: Config) {
+    fn reload(&mut self, config: Config, identity: Option<Arc<Identity>>) {
+        let source = |config: &Config| config.link.as_ref().and_then(|link| link.source);
+        let moved = source(&config) != source(&self.start.config);
+        let renewed = identity.filter(|identity| !identity.is_same_as(&self.start.identity));
         self.start.config = config;
+        if (moved || renewed.is_some())
+            && let Err(why) = self.renew(renewed)
+        {
+            (self.start.say)(&format!("the membership keeps the old identity: {why}"));
+        }
         let mut effects = Vec::new();
         let says = says(&self.start.config, self.start.address);
         if let Err(why) = self.machine.set_own(says, self.now(), &mut effects) {
@@ -494,6 +514,23 @@ impl Driver {
         self.define_zones();
         self.read_metrics();
         self.publish();
+    }
+
+    /// Takes on a new identity, if there is one, and makes connections anew.
+    fn renew(&mut self, identity: Option<Arc<Identity>>) -> Result<(), String> {
+        let identity = identity.unwrap_or_else(|| Arc::clone(&self.start.identity));
+        let pool = pool(&self.start.config, &identity, &self.start.revoked)?;
+        if identity.is_same_as(&self.start.identity) {
+            self.pool = pool;
+            return Ok(());
+        }
+        let pair = datagram::pair(&identity, self.start.revoked.clone());
+        (self.sealer, self.opener) = pair.map_err(|error| error.to_string())?;
+        (self.pool, self.start.identity) = (pool, identity);
+        let mut effects = Vec::new();
+        self.machine.set_identity(proven(&self.start.identity), self.now(), &mut effects);
+        self.carry_out(effects);
+        Ok(())
     }
 
     fn keep(&mut self) {
@@ -534,10 +571,15 @@ fn says(config: &Config, address: SocketAddr) -> Says {
 }
 
 /// Connections for exchanges of states: made when they are needed, none kept warm.
-fn pool(start: &Start) -> Result<Pool, String> {
-    let tls = ClientTls::new(&start.identity, &start.revoked).map_err(|error| error.to_string())?;
-    let source = start.config.link.as_ref().and_then(|link| link.source);
+fn pool(config: &Config, identity: &Identity, revoked: &Revoked) -> Result<Pool, String> {
+    let tls = ClientTls::new(identity, revoked).map_err(|error| error.to_string())?;
+    let source = config.link.as_ref().and_then(|link| link.source);
     Ok(Pool::new(tls, link::Settings { warm: 1, warm_peers: 0, source, ..link::Settings::default() }))
+}
+
+/// What an identity proves beside the name, as the machine counts it.
+fn proven(identity: &Identity) -> sites::Identity {
+    sites::Identity { fingerprint: *identity.fingerprint().as_bytes(), issued: micros(identity.issued()) }
 }
 
 fn since_1970() -> Duration {

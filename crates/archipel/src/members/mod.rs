@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, StatusCode};
+use link::Identity;
 use mesh::{Backstage, Mesh, Question, Reply};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{oneshot, watch};
@@ -66,7 +67,7 @@ enum Command {
         reply: oneshot::Sender<Option<Vec<u8>>>,
     },
     /// The file was read again.
-    Reload(Box<Config>),
+    Reload(Box<Config>, Option<Arc<Identity>>),
     Attach(Weak<Mesh>),
     Stop(oneshot::Sender<()>),
 }
@@ -150,9 +151,9 @@ impl Members {
         let _ = self.commands.send(Command::Attach(Arc::downgrade(mesh)));
     }
 
-    /// Takes on a configuration that was read again.
-    pub fn reload(&self, config: Config) {
-        let _ = self.commands.send(Command::Reload(Box::new(config)));
+    /// Takes on a configuration that was read again, and the identity that it names.
+    pub fn reload(&self, config: Config, identity: Option<Arc<Identity>>) {
+        let _ = self.commands.send(Command::Reload(Box::new(config), identity));
     }
 
     /// Says goodbye to the other sites if `leave`, and ends, within a second or so.

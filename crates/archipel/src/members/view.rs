@@ -49,6 +49,16 @@ impl View {
         self.first_of_file()..self.members.len()
     }
 
+    /// The sites that may be asked now and could not be in an earlier view.
+    pub(super) fn usable_since<'v>(&'v self, before: &'v View) -> impl Iterator<Item = &'v Site> {
+        let usable = |view: &View, site: usize| view.standing(site) == Standing::Usable;
+        let could_not = move |site: &Site| {
+            scope::View::find(before, site.name()).is_some_and(|position| !usable(before, position))
+        };
+        let members = self.members.iter().enumerate();
+        members.filter(move |(at, site)| usable(self, *at) && could_not(site)).map(|(_, site)| site)
+    }
+
     fn first_of_file(&self) -> usize {
         self.known.as_ref().map_or(0, |known| scope::View::members(known).len())
     }

@@ -13,7 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use scope::Site;
-use sites::{Config, Effect, Event, Fingerprint, Machine, Metrics, Notice, Own, Record, Says, Time};
+use sites::{
+    Config, Effect, Event, Fingerprint, Identity, Machine, Metrics, Notice, Own, Record, Says, Time,
+};
 
 /// IP and UDP, and the signature that the driver adds.
 pub const OVERHEAD_BYTES: u64 = 28 + 100;
@@ -109,6 +111,7 @@ pub struct Planet {
     pub largest_datagram: usize,
     /// Deaths that were declared of sites that were up.
     pub false_deaths: u64,
+    pub names_taken: u64,
     pub suspicions: u64,
     /// What sites noticed of a site that is watched.
     pub watch: BTreeMap<u32, Watch>,
@@ -116,7 +119,7 @@ pub struct Planet {
     pub trace: u64,
     places: Vec<Place>,
     sites: Vec<Site>,
-    identities: Vec<Fingerprint>,
+    pub identities: Vec<Identity>,
     wakes: Vec<Time>,
     queue: BinaryHeap<Reverse<(Time, u64, u32)>>,
     slots: Vec<Option<What>>,
@@ -134,6 +137,11 @@ pub fn fingerprint(site: u32) -> Fingerprint {
     fingerprint[..4].copy_from_slice(&site.to_le_bytes());
     fingerprint[4] = 1;
     fingerprint
+}
+
+/// The identity that a site has at first.
+pub fn identity(site: u32) -> Identity {
+    Identity { fingerprint: fingerprint(site), issued: 1 }
 }
 
 /// The kind of record that a site of a real application has.
@@ -189,10 +197,11 @@ impl Planet {
             largest_datagram: 0,
             false_deaths: 0,
             suspicions: 0,
+            names_taken: 0,
             watch: BTreeMap::new(),
             trace: 0,
             places,
-            identities: (0..count).map(fingerprint).collect(),
+            identities: (0..count).map(identity).collect(),
             sites: (0..count).map(|site| Site::new(&name(site)).unwrap()).collect(),
             wakes: vec![Time::ZERO; count as usize],
             queue: BinaryHeap::new(),
@@ -217,9 +226,15 @@ impl Planet {
 
     pub fn start(&mut self, site: u32, own: Own) {
         let seed = self.rng.next();
-        self.identities[site as usize] = own.fingerprint;
+        self.identities[site as usize] = Identity { fingerprint: own.fingerprint, issued: own.issued };
         self.machines[site as usize] = Some(Machine::new(own, Config::default(), seed, self.now).unwrap());
         self.on(site, Event::Tick);
+    }
+
+    /// A site that runs gets a new identity.
+    pub fn renew(&mut self, site: u32, identity: Identity) {
+        self.identities[site as usize] = identity;
+        self.with(site, |machine, now, effects| machine.set_identity(identity, now, effects));
     }
 
     pub fn up(&self) -> impl Iterator<Item = u32> + '_ {
@@ -337,6 +352,10 @@ impl Planet {
         let about = match notice {
             Notice::Suspected(_) => {
                 self.suspicions += 1;
+                return;
+            }
+            Notice::NameTaken(_) => {
+                self.names_taken += 1;
                 return;
             }
             Notice::Dead(site)
