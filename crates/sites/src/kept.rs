@@ -39,6 +39,8 @@ impl Machine {
             for item in items {
                 self.say(item, &sender);
             }
+            // They knew the life before this one.
+            self.news(OWN, true);
         }
         self.end(effects);
     }

@@ -23,6 +23,8 @@ use crate::wire::{self, DATAGRAM_BYTES, Head};
 
 /// Changes of distances alone are announced at most this often.
 const MOVES_EVERY: Duration = Duration::from_secs(5);
+/// The first distance of a site is announced sooner.
+const FIRST_EVERY: Duration = Duration::from_millis(500);
 
 /// Membership as one site sees it.
 #[derive(Debug)]
@@ -52,6 +54,8 @@ pub struct Machine {
     pub(crate) changed: bool,
     /// Something moved, since `moves_at`.
     pub(crate) moved: bool,
+    /// How far a site is, was measured for the first time.
+    pub(crate) met: bool,
     moves_at: Time,
     /// What this event brings up is known nowhere else.
     pub(crate) first: bool,
@@ -115,6 +119,7 @@ impl Machine {
             out: Vec::new(),
             changed: true,
             moved: false,
+            met: false,
             moves_at: now,
             first: false,
             objected: false,
@@ -169,8 +174,9 @@ impl Machine {
     /// Changes this site's metrics. They travel more slowly than all else. On an error nothing changes.
     pub fn set_metrics(&mut self, metrics: Metrics) -> Result<(), TooLarge> {
         let metrics = Measures::new(metrics)?;
-        self.moved = true;
-        if let Some(own) = self.members.get_mut(OWN) {
+        let bytes = |measures: &Option<Arc<Measures>>| measures.as_ref().map(|known| known.bytes.clone());
+        if let Some(own) = self.members.get_mut(OWN).filter(|own| bytes(&own.metrics) != bytes(&metrics)) {
+            self.moved = true;
             own.metrics = metrics;
             own.tick = own.tick.saturating_add(u32::from(own.tick & 0xff < 0xff));
         }
@@ -220,11 +226,12 @@ impl Machine {
 
     pub(crate) fn end(&mut self, effects: &mut Vec<Effect>) {
         self.tell_at_once();
-        if self.moved && self.now >= self.moves_at + MOVES_EVERY {
+        let every = if self.met { FIRST_EVERY } else { MOVES_EVERY };
+        if (self.moved || self.met) && self.now >= self.moves_at + every {
             self.changed = true;
         }
         if std::mem::take(&mut self.changed) {
-            self.moved = false;
+            (self.moved, self.met) = (false, false);
             self.moves_at = self.now;
             self.out.push(Effect::Changed);
         }

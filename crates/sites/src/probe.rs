@@ -20,6 +20,7 @@ const CONTESTED: usize = 5;
 const SAMPLES_AT_FIRST: u32 = 60;
 /// A move that is further than this is worth a look at the new distances.
 pub(crate) const SHOWN_MS: f32 = 1.0;
+const SHOWN_US: u32 = 1000;
 /// A site that moved further than this tells it soon.
 const MOVED_MS: f32 = 5.0;
 /// Probes that wait for an answer. More are not needed, whatever others ask for.
@@ -220,7 +221,7 @@ impl Machine {
     /// A round trip to a site: where it says it is, and how far that is, move this one.
     pub(crate) fn measured(&mut self, id: Id, rtt: Duration) {
         let Some(member) = self.members.get_mut(id) else { return };
-        let first = member.measured_us().is_none();
+        let known = member.measured_us();
         member.measure(u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX));
         let (coordinate, us) = (member.coordinate, member.measured_us().unwrap_or(0));
         let Some(own) = self.members.get_mut(OWN) else { return };
@@ -229,7 +230,9 @@ impl Machine {
         // The last count of a step is not left: the next is a step.
         own.tick = own.tick.saturating_add(u32::from(own.tick & 0xff < 0xff));
         self.samples = self.samples.saturating_add(1);
-        self.moved |= first || before.shift_ms(&own.coordinate) > SHOWN_MS;
+        self.met |= known.is_none();
+        self.moved |= known.is_some_and(|known| known.abs_diff(us) > SHOWN_US);
+        self.moved |= before.shift_ms(&own.coordinate) > SHOWN_MS;
     }
 
     /// The link's word on whether a site can be reached.

@@ -164,6 +164,21 @@ impl World {
         }
     }
 
+    /// Who says who the sites are.
+    #[must_use]
+    pub fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    /// Issues a site's identity anew. It counts once the site reads it.
+    pub fn renew_identity(&self, site: usize) -> Result<(), String> {
+        let name = &self.site(site)?.name;
+        let directory = self.home(name).join("identity");
+        std::fs::remove_dir_all(&directory).map_err(|error| error.to_string())?;
+        let identity = self.authority.issue(name).map_err(|error| error.to_string())?;
+        identity.save(&directory).map_err(|error| error.to_string())
+    }
+
     fn config(&self, name: &str) -> Result<Config, String> {
         Config::load(&self.home(name).join("archipel.toml")).map_err(|error| error.to_string())
     }

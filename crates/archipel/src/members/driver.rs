@@ -439,6 +439,7 @@ impl Driver {
                     self.pushed = before;
                     return Err(why);
                 }
+                self.publish();
             }
         }
         Ok(())
