@@ -132,7 +132,9 @@ fn a_site_whose_identity_is_renewed_while_it_runs_goes_on() {
     ordered(&world, 1, &["zone", "set", "mine=Site2"]);
     ordered(&world, 0, &["zone", "set", "yours=Site1"]);
     for by in 0..3 {
-        until("the zones are known", || ordered(&world, by, &["zone", "list"]) == "mine = Site2\nyours = Site1\n");
+        until("the zones are known", || {
+            ordered(&world, by, &["zone", "list"]) == "mine = Site2\nyours = Site1\n"
+        });
     }
     // So does it after a restart, with one more.
     let old = fingerprint(1);

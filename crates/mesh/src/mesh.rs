@@ -163,7 +163,7 @@ impl Mesh {
         }
     }
 
-    /// Tries to connect to a site now, where it waits to: something says that it is back.
+    /// Something says that a site is back, or gone: connections to it are tried now.
     pub fn hurry(&self, site: &Site) {
         for core in &self.cores {
             let _ = core.commands.send(Command::Hurry(site.clone()));

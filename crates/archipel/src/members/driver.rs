@@ -100,7 +100,11 @@ struct Driver {
     names: BTreeMap<Box<str>, Site>,
     mesh: Weak<Mesh>,
     kept: Kept,
+    /// Why that could not be kept: said once.
+    unkept: Option<String>,
     wake: Option<Instant>,
+    /// What the link measured last.
+    measured: BTreeMap<Site, Duration>,
     /// Metrics that were pushed; those of the file come on top.
     pushed: Metrics,
     /// What is wrong with the file of metrics: said once.
@@ -141,7 +145,9 @@ impl Driver {
             names: BTreeMap::new(),
             mesh: Weak::new(),
             kept,
+            unkept: None,
             wake: None,
+            measured: BTreeMap::new(),
             pushed: Metrics::new(),
             fault: None,
             synced: unbounded_channel(),
@@ -243,7 +249,14 @@ impl Driver {
     }
 
     fn notice(&self, notice: &Notice) {
-        if let (Notice::Back(site) | Notice::Reachable(site), Some(mesh)) = (notice, self.mesh.upgrade()) {
+        if let Notice::Back(site)
+        | Notice::Reachable(site)
+        | Notice::Suspected(site)
+        | Notice::Dead(site)
+        | Notice::Unreachable(site) = notice
+            && let Some(mesh) = self.mesh.upgrade()
+        {
+            // The link finds out at once, not at its next probe.
             mesh.hurry(site);
         }
         let line = match notice {
@@ -364,8 +377,13 @@ impl Driver {
     /// What the link knows of the peers that it is connected to, or would be.
     fn look_at_link(&mut self) {
         let Some(mesh) = self.mesh.upgrade() else { return };
-        for peer in mesh.peers() {
-            if let Some(rtt) = peer.rtt.filter(|_| peer.works) {
+        let peers = mesh.peers();
+        self.measured.retain(|site, _| peers.iter().any(|peer| peer.site == *site));
+        for peer in peers {
+            // What it measured once counts once.
+            if let Some(rtt) = peer.rtt.filter(|_| peer.works)
+                && self.measured.insert(peer.site.clone(), rtt) != Some(rtt)
+            {
                 self.on(Event::Measured { site: peer.site.clone(), rtt });
             }
             self.on(Event::Reached { site: peer.site, works: peer.works });
@@ -535,15 +553,18 @@ impl Driver {
     }
 
     fn keep(&mut self) {
-        if let Err(error) = self.kept.keep(self.machine.save()) {
-            (self.start.say)(&format!("what is known of the sites cannot be kept: {error}"));
+        let outcome = self.kept.keep(self.machine.save()).map_err(|error| error.to_string());
+        let unkept = outcome.err();
+        if let Some(why) = unkept.as_ref().filter(|_| unkept != self.unkept) {
+            (self.start.say)(&format!("what is known of the sites cannot be kept: {why}"));
         }
+        self.unkept = unkept;
     }
 
     async fn stop(mut self, done: oneshot::Sender<()>) {
         // What was said last still has to go out, and again where it got lost.
         let until = Instant::now() + GOODBYE;
-        while self.machine.is_leaving() && Instant::now() < until {
+        while self.machine.is_leaving() && !self.names.is_empty() && Instant::now() < until {
             let wake = self.wake.unwrap_or(until).min(until);
             sleep_until(wake.into()).await;
             self.on(Event::Tick);

@@ -32,7 +32,9 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(start.elapsed() < PATIENCE, "never: {what}");
         std::thread::sleep(LOOK);
     }
-    if start.elapsed() > Duration::from_millis(500) { eprintln!("SLOW {:?} {what}", start.elapsed()); }
+    if start.elapsed() > Duration::from_millis(500) {
+        eprintln!("SLOW {:?} {what}", start.elapsed());
+    }
 }
 
 /// What a site knows of another.

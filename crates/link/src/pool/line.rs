@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use http::Request;
 use http_body_util::Empty;
 use tokio::task::{AbortHandle, spawn_local};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::connect::{self, Connected, Small};
 use super::exchange::{Exchange, Outgoing};
@@ -148,7 +148,7 @@ fn lost(peer: &Peer, ended: &hyper::Result<()>, soon: bool, before: Duration) ->
 /// Asks the peer for a sign of life every now and then, and measures it. Returns when nobody uses the line.
 async fn watch(peer: &Rc<Peer>, line: &Line, mut sender: Small, reads: &Reads) {
     loop {
-        sleep(peer.settings.probe_wait()).await;
+        peer.wait(peer.settings.probe_wait()).await;
         if peer.is_idle() {
             return;
         }

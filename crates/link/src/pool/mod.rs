@@ -131,7 +131,8 @@ impl Pool {
         self.peer(site).map(|peer| peer.state())
     }
 
-    /// Tries a peer again now, if it waits to: something else says that it is back.
+    /// Something else says that a peer is back, or gone: if it waits to be tried again, it is tried now; if it
+    /// is connected, it is asked now whether it is there.
     pub fn hurry(&self, site: &str) {
         if let Some(peer) = self.peer(site) {
             peer.hurry();

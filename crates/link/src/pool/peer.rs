@@ -141,12 +141,12 @@ impl Peer {
         self.changed.notify_waiters();
     }
 
-    /// Ends a wait between two attempts.
+    /// Ends a wait between two attempts, or two probes.
     pub(super) fn hurry(&self) {
         self.hurry.notify_waiters();
     }
 
-    /// A wait between two attempts. What ends it early is told to many at once, so they spread a little.
+    /// A wait between two attempts, or two probes. What ends it early is told to many at once, so they spread a little.
     pub(super) async fn wait(&self, wait: Duration) {
         if timeout(wait, self.hurry.notified()).await.is_ok() {
             sleep(self.settings.hurry_jitter()).await;
