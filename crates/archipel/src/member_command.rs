@@ -86,9 +86,10 @@ impl QuarantineCommand {
 Examples:
   archipel revoke Site3 --authority /media/vault/authority
 
-For a box that was stolen: every identity that was issued to this site until now is shut out, at every
-site, for good. Sites that cannot be reached follow when they are back. It takes the operator's
-authority, so that no site can shut out another. `archipel init` can then make the site anew.")]
+For a box that was stolen: every identity that was issued to this site until now is shut out, at
+every site, for good. Sites that cannot be reached follow when they are back. It takes the
+operator's authority, so that no site can shut out another. `archipel init` can then make the site
+anew.")]
 pub(crate) struct RevokeCommand {
     /// The site.
     site: String,

@@ -13,8 +13,8 @@ Examples:
   archipel sites
   archipel sites --json
 
-The state of a site is what all sites say of it: alive, suspect, dead, left or revoked. Whether it can
-be reached is what this site found out: a site can be alive and yet not be reachable from here.
+The state of a site is what all sites say of it: alive, suspect, dead, left or revoked. Whether it
+can be reached is what this site found out: a site can be alive and yet not be reachable from here.
 Requests are sent to sites that are reachable and not in quarantine.")]
 pub(crate) struct SitesCommand {
     /// Everything that is known, for programs.

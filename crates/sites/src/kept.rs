@@ -30,19 +30,22 @@ impl Machine {
     }
 
     /// What [`Machine::save`] gave. Sites are believed to be there, until that is found to be wrong; what
-    /// cannot be read is left out.
-    pub fn restore(&mut self, bytes: &[u8], now: Time, effects: &mut Vec<Effect>) {
+    /// cannot be read is left out. Whether it is what was saved.
+    pub fn restore(&mut self, bytes: &[u8], now: Time, effects: &mut Vec<Effect>) -> bool {
         self.begin(now);
+        let mut read = bytes.is_empty();
         if let (Some(own), Some((Exchange::Give, items))) = (self.members.get(OWN), wire::read(bytes)) {
             let (site, identity) = (own.site().clone(), own.record.identity());
             let sender = Sender { site: &site, identity: &identity, whole_state: true };
             for item in items {
                 self.say(item, &sender);
             }
+            read = true;
             // They knew the life before this one.
             self.news(OWN, true);
         }
         self.end(effects);
+        read
     }
 
     /// Whether it has said goodbye.

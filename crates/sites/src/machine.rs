@@ -26,6 +26,9 @@ const MOVES_EVERY: Duration = Duration::from_secs(5);
 /// The first distance of a site is announced sooner.
 const FIRST_EVERY: Duration = Duration::from_millis(500);
 
+/// Seconds in which a site's messages may still come with the identity that it had before.
+const RENEWING: u32 = 10;
+
 /// Membership as one site sees it.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent, and most last for one event")]
@@ -314,10 +317,20 @@ impl Machine {
         let Some(member) = self.members.get(id).filter(|_| id != OWN) else { return false };
         let same = member.record.fingerprint == identity.fingerprint;
         if !same && identity.issued <= member.record.issued {
-            self.notice(Notice::NameTaken(from.clone()));
+            self.claimed(id);
             return false;
         }
         true
+    }
+
+    /// An identity that is not the one of this name claims it. What was under way when a site got a new one
+    /// is no claim.
+    pub(crate) fn claimed(&mut self, id: Id) {
+        let Some(member) = self.members.get(id) else { return };
+        if self.age(member.since) > RENEWING {
+            let site = member.site().clone();
+            self.notice(Notice::NameTaken(site));
+        }
     }
 
     fn join(&mut self, addresses: Vec<Box<str>>) {

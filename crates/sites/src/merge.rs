@@ -146,7 +146,7 @@ impl Machine {
         }
         if record.fingerprint != old.fingerprint {
             if record.issued <= old.issued {
-                self.notice(Notice::NameTaken(record.site));
+                self.claimed(id);
                 return false;
             }
             if !gone && record.site != *sender.site {

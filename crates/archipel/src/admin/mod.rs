@@ -40,6 +40,10 @@ pub fn path(state: &Path) -> PathBuf {
 pub async fn listen(state: &Path) -> io::Result<UnixListener> {
     std::fs::create_dir_all(state)?;
     let path = path(state);
+    let shown = |error: io::Error| {
+        io::Error::new(error.kind(), format!("cannot use the state directory `{}`: {error}", state.display()))
+    };
+    std::fs::create_dir_all(state).map_err(shown)?;
     if UnixStream::connect(&path).await.is_ok() {
         return Err(io::Error::new(
             io::ErrorKind::AddrInUse,
@@ -47,10 +51,10 @@ pub async fn listen(state: &Path) -> io::Result<UnixListener> {
         ));
     }
     match std::fs::remove_file(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(shown(error)),
         _ => {}
     }
-    let listener = UnixListener::bind(&path)?;
+    let listener = UnixListener::bind(&path).map_err(shown)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }

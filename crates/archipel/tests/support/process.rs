@@ -29,6 +29,22 @@ impl Home {
         home
     }
 
+    /// Another site's directory, with an identity by the same authority.
+    pub fn another(&self, site: &str) -> Home {
+        let home = Home { directory: tempfile::tempdir().unwrap() };
+        home.init(site, &self.path().join("authority"));
+        home
+    }
+
+    /// Has an identity made, in the place of the one that there may be.
+    pub fn init(&self, site: &str, authority: &Path) {
+        for file in ["site.pem", "site-key.pem"] {
+            let _ = fs::remove_file(self.path().join("identity").join(file));
+        }
+        let made = self.archipel(&["init", "--site", site, "--authority", authority.to_str().unwrap()]);
+        assert!(made.status.success(), "{made:?}");
+    }
+
     pub fn path(&self) -> &Path {
         self.directory.path()
     }

@@ -1,0 +1,314 @@
+//! The thread that drives the machine: datagrams, exchanges of states, orders, and what is published.
+
+mod orders;
+mod wire;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use link::datagram::{self, Opener, Sealer};
+use link::{ClientTls, Identity, Pool, Revoked};
+use mesh::{Mesh, Sites};
+use scope::Site;
+use sites::{Effect, Event, Machine, Metrics, Notice, Own, Says};
+use tokio::net::UdpSocket;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::LocalSet;
+use tokio::time::{interval, sleep_until};
+
+use super::kept::Kept;
+use super::resolve::Resolver;
+use super::{Command, Inbox, View, outward};
+use crate::config::Config;
+
+/// Files of metrics are read, and what is known is kept, this often.
+const TICK: Duration = Duration::from_secs(5);
+/// The link is asked what it knows of the peers this often.
+const GLANCE: Duration = Duration::from_secs(1);
+
+/// What came of an exchange of states.
+struct Synced {
+    from: Site,
+    bytes: Bytes,
+}
+
+/// What the membership starts with.
+pub struct Start {
+    /// The configuration.
+    pub config: Config,
+    /// Where the link listens: datagrams come to the same port.
+    pub address: SocketAddr,
+    /// Who this site is.
+    pub identity: Arc<Identity>,
+    /// Whom the link believes no more.
+    pub revoked: Revoked,
+    /// Tells whoever runs this what happens.
+    pub say: Box<dyn Fn(&str) + Send>,
+}
+
+impl Inbox {
+    /// Starts the membership, in a thread of its own.
+    pub fn start(self, start: Start) -> io::Result<()> {
+        let socket = std::net::UdpSocket::bind(start.address)?;
+        socket.set_nonblocking(true)?;
+        let (kept, restored) = Kept::open(&start.config.state)?;
+        let (ready, started) = std::sync::mpsc::channel();
+        std::thread::Builder::new().name("members".to_owned()).spawn(move || {
+            let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(ready.send(Err(error))),
+            };
+            LocalSet::new().block_on(&runtime, async move {
+                match Driver::new(self, start, socket, kept) {
+                    Ok(mut driver) => {
+                        driver.begin(&restored);
+                        let _ = ready.send(Ok(()));
+                        driver.run().await;
+                    }
+                    Err(why) => drop(ready.send(Err(io::Error::other(why)))),
+                }
+            });
+        })?;
+        started.recv().unwrap_or_else(|_| Err(io::Error::other("its thread ended")))
+    }
+}
+
+struct Driver {
+    machine: Machine,
+    /// What the machine's time counts from.
+    started: Instant,
+    inbox: Inbox,
+    start: Start,
+    socket: Rc<UdpSocket>,
+    sealer: Sealer,
+    opener: Opener,
+    pool: Pool,
+    resolver: Rc<RefCell<Resolver>>,
+    /// Who is at an address, so that a datagram is for that site only.
+    names: BTreeMap<Box<str>, Site>,
+    mesh: Weak<Mesh>,
+    kept: Kept,
+    /// Why that could not be kept: said once.
+    unkept: Option<String>,
+    wake: Option<Instant>,
+    /// What the link measured last.
+    measured: BTreeMap<Site, Duration>,
+    /// Metrics that were pushed; those of the file come on top.
+    pushed: Metrics,
+    /// What is wrong with the file of metrics: said once.
+    fault: Option<String>,
+    synced: (UnboundedSender<Synced>, UnboundedReceiver<Synced>),
+}
+
+impl Driver {
+    fn new(inbox: Inbox, start: Start, socket: std::net::UdpSocket, kept: Kept) -> Result<Driver, String> {
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        let wall_ms = since_1970().as_millis().try_into().unwrap_or(u64::MAX);
+        let sites::Identity { fingerprint, issued } = proven(&start.identity);
+        let own = Own {
+            site: start.config.site.clone(),
+            fingerprint,
+            issued,
+            epoch: wall_ms,
+            wall_ms,
+            says: says(&start.config, start.address),
+            metrics: Metrics::new(),
+            known: Vec::new(),
+        };
+        let settings = sites::Config { dialect: start.config.dialect(), ..sites::Config::default() };
+        let seed = getrandom::u64().map_err(|error| text(&error))?;
+        let machine = Machine::new(own, settings, seed, Duration::ZERO).map_err(|error| text(&error))?;
+        let (sealer, opener) =
+            datagram::pair(&start.identity, start.revoked.clone()).map_err(|error| text(&error))?;
+        let pool = pool(&start.config, &start.identity, &start.revoked)?;
+        Ok(Driver {
+            machine,
+            started: Instant::now(),
+            inbox,
+            socket: Rc::new(UdpSocket::from_std(socket).map_err(|error| text(&error))?),
+            sealer,
+            opener,
+            pool,
+            resolver: Rc::default(),
+            names: BTreeMap::new(),
+            mesh: Weak::new(),
+            kept,
+            unkept: None,
+            wake: None,
+            measured: BTreeMap::new(),
+            pushed: Metrics::new(),
+            fault: None,
+            synced: unbounded_channel(),
+            start,
+        })
+    }
+
+    fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// What was known before, then what the file says.
+    fn begin(&mut self, restored: &[u8]) {
+        let mut effects = Vec::new();
+        if !self.machine.restore(restored, self.now(), &mut effects) {
+            (self.start.say)("what was kept of the sites cannot be read: it is damaged, and starts anew");
+        }
+        self.carry_out(effects);
+        self.define_zones();
+        self.read_metrics();
+        let config = &self.start.config;
+        let join = config.link.iter().flat_map(|link| &link.join);
+        let addresses = join.chain(config.peers.values().map(|peer| &peer.address));
+        let addresses = addresses.map(|address| address.to_string().into()).collect();
+        self.on(Event::Join { addresses });
+    }
+
+    async fn run(mut self) {
+        let mut buffer = vec![0; 2048];
+        let (mut tick, mut glance) = (interval(TICK), interval(GLANCE));
+        loop {
+            let wake = self.wake.unwrap_or_else(|| Instant::now() + TICK);
+            let socket = Rc::clone(&self.socket);
+            tokio::select! {
+                received = socket.recv_from(&mut buffer) => {
+                    // What the system says of a datagram that could not be delivered is of no use here.
+                    if let Ok((length, from)) = received {
+                        self.received(buffer.get(..length).unwrap_or_default(), from);
+                    }
+                }
+                command = self.inbox.commands.recv() => match command {
+                    Some(Command::Stop(done)) => return self.stop(done).await,
+                    Some(command) => self.obey(command),
+                    None => return,
+                },
+                Some(Synced { from, bytes }) = self.synced.1.recv() => self.exchanged(from, &bytes),
+                () = sleep_until(wake.into()) => self.on(Event::Tick),
+                _ = tick.tick() => {
+                    self.read_metrics();
+                    self.keep();
+                }
+                _ = glance.tick() => self.look_at_link(),
+            }
+        }
+    }
+
+    fn on(&mut self, event: Event) {
+        let mut effects = Vec::new();
+        self.machine.on(event, self.now(), &mut effects);
+        self.carry_out(effects);
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        let mut changed = false;
+        for effect in effects {
+            match effect {
+                Effect::Send { to, bytes } => self.send(&to, &bytes),
+                Effect::Sync { with, address, bytes } => self.exchange(with, &address, bytes),
+                Effect::WakeAt(time) => self.wake = Some(self.started + time),
+                Effect::Changed => changed = true,
+                Effect::CheckRevocation { statement } => {
+                    // A statement that is not the operator's is a lie of another site's: nothing happens.
+                    let _ = self.revoke(&statement);
+                }
+                Effect::Notice(notice) => self.notice(&notice),
+            }
+        }
+        if changed {
+            self.publish();
+        }
+    }
+
+    fn publish(&mut self) {
+        let snapshot = self.machine.snapshot();
+        let others = snapshot.all().filter(|seen| seen.record.site != self.start.config.site);
+        let places = others.map(|seen| (seen.record.says.address.clone(), seen.record.site.clone()));
+        self.names = places.collect();
+        self.pool.set_peers(
+            self.names.iter().map(|(address, site)| (site.name().to_owned(), address.to_string())),
+        );
+        let view = Arc::new(View::new(Some(snapshot), &self.start.config));
+        if let Some(mesh) = self.mesh.upgrade() {
+            let sites: Arc<dyn Sites> = Arc::clone(&view) as Arc<dyn Sites>;
+            mesh.set_sites(&sites);
+            // After the news itself: it may have a new address.
+            for site in view.usable_since(&self.inbox.view.borrow()) {
+                mesh.hurry(site);
+            }
+        }
+        self.inbox.view.send_replace(view);
+    }
+
+    fn notice(&self, notice: &Notice) {
+        if let Notice::Back(site)
+        | Notice::Reachable(site)
+        | Notice::Suspected(site)
+        | Notice::Dead(site)
+        | Notice::Unreachable(site) = notice
+            && let Some(mesh) = self.mesh.upgrade()
+        {
+            // The link finds out at once, not at its next probe.
+            mesh.hurry(site);
+        }
+        let line = match notice {
+            Notice::Joined(site) => format!("{site} has joined"),
+            Notice::Left(site) => format!("{site} has left"),
+            Notice::Suspected(site) => format!("{site} does not answer; it has some seconds to object"),
+            Notice::Dead(site) => format!("{site} is dead: it did not object"),
+            Notice::Back(site) => format!("{site} is back"),
+            Notice::Unreachable(site) => format!("{site} is alive, but cannot be reached from here"),
+            Notice::Reachable(site) => format!("{site} can be reached again"),
+            Notice::Revoked(site) => format!("the identity of {site} is revoked"),
+            Notice::NameTaken(site) => format!("another identity claims to be {site}, and was refused"),
+            Notice::Full(name) => format!("there is no room for {name:?}: too many sites or zones"),
+            Notice::FromTheFuture(name) => {
+                format!("a change of {name:?} has a time in the future, and was refused: check the clocks")
+            }
+            Notice::Objected => "other sites believed this one dead: it objected".to_owned(),
+        };
+        (self.start.say)(&line);
+    }
+}
+
+/// What this site says of itself.
+fn says(config: &Config, address: SocketAddr) -> Says {
+    let advertised = config.link.as_ref().and_then(|link| link.advertise.as_ref());
+    let advertised = advertised.map_or_else(|| outward::address(address).to_string(), ToString::to_string);
+    Says {
+        address: advertised.into(),
+        services: Some(config.services.keys().map(|name| name.as_str().into()).collect()),
+        kind: config.profile_name.as_str().into(),
+        kind_version: config.version.as_deref().unwrap_or_default().into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        labels: config
+            .labels
+            .iter()
+            .map(|(name, value)| (name.as_str().into(), value.as_str().into()))
+            .collect(),
+    }
+}
+
+/// Connections for exchanges of states: made when they are needed, none kept warm.
+fn pool(config: &Config, identity: &Identity, revoked: &Revoked) -> Result<Pool, String> {
+    let tls = ClientTls::new(identity, revoked).map_err(|error| error.to_string())?;
+    let source = config.link.as_ref().and_then(|link| link.source);
+    Ok(Pool::new(tls, link::Settings { warm: 1, warm_peers: 0, source, ..link::Settings::default() }))
+}
+
+/// What an identity proves beside the name, as the machine counts it.
+fn proven(identity: &Identity) -> sites::Identity {
+    sites::Identity { fingerprint: *identity.fingerprint().as_bytes(), issued: micros(identity.issued()) }
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+fn micros(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+}
