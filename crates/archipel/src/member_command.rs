@@ -17,8 +17,8 @@ Examples:
   archipel join site1.example:7400
   archipel join 192.0.2.1:7400 192.0.2.2:7400      any one of them is enough
 
-The addresses are those of the links of sites that are there already. They are remembered: also
-after a restart this site finds the others. To have them in the configuration instead, write
+The addresses are those of the links of sites that are there already. Sites that it meets are
+remembered: it finds them again after a restart. To have addresses in the configuration, write
 join = [\"site1.example:7400\"] under [link].")]
 pub(crate) struct JoinCommand {
     /// Where other sites' links listen.
