@@ -202,6 +202,33 @@ fn a_peer_that_holds_its_connections_and_does_not_answer_is_left_out_until_it_do
 }
 
 #[test]
+fn a_peer_that_is_said_to_be_gone_is_asked_now_and_not_at_the_next_probe() {
+    run(async {
+        let authority = authority();
+        let site = Site::start(&authority.issue("Site2").unwrap(), Limits::default(), echo_head).await;
+        let relay = Relay::to(site.address).await;
+        // Left alone, it would be found out after this test.
+        let hour = Duration::from_hours(1);
+        let settings = Settings {
+            probe_interval: hour,
+            probe_timeout: TICK * 5,
+            ping_interval: hour,
+            ..Settings::default()
+        };
+        let pool = pool(&authority.issue("Site1").unwrap(), settings, &[("Site2", relay.address)]);
+        until(&pool, "Site2", |state| state.connected).await;
+        relay.frozen.send_replace(true);
+        until(&pool, "Site2", |state| {
+            pool.hurry("Site2");
+            !state.connected && state.failing
+        })
+        .await;
+        relay.frozen.send_replace(false);
+        until(&pool, "Site2", |state| state.connected).await;
+    });
+}
+
+#[test]
 fn a_service_sees_no_probe_and_no_request_passes_for_one() {
     run(async {
         let authority = authority();
