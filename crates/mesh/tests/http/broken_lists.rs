@@ -201,11 +201,12 @@ fn long_lists_are_merged_whole() {
 
 #[test]
 fn when_the_client_goes_away_every_site_is_let_go() {
-    let gone = Arc::new(AtomicUsize::new(0));
+    let (asked, gone) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let open = |start: String| {
-        let gone = Arc::clone(&gone);
+        let (asked, gone) = (Arc::clone(&asked), Arc::clone(&gone));
         Upstream::script(move |conn| {
             conn.request().unwrap();
+            asked.fetch_add(1, Ordering::SeqCst);
             conn.send(&start);
             conn.assert_closed();
             gone.fetch_add(1, Ordering::SeqCst);
@@ -235,14 +236,14 @@ fn when_the_client_goes_away_every_site_is_let_go() {
             let mut client = over(stream).await;
             let request = http::Request::get("http://service/carts").header("x-scope", "image: *");
             let answer = client.send_request(request.body(full("")).unwrap());
-            let asked = async {
-                while isles.in_flight() != [1, 1, 1] {
+            let all_are_asked = async {
+                while asked.load(Ordering::SeqCst) < left {
                     tokio::time::sleep(Duration::from_millis(2)).await;
                 }
             };
             tokio::select! {
                 answer = answer => panic!("{answer:?}"),
-                () = asked => {}
+                () = all_are_asked => {}
             }
         });
         until("every service is let go", || gone.load(Ordering::SeqCst) == left);
