@@ -67,6 +67,8 @@ impl Inbox {
             LocalSet::new().block_on(&runtime, async move {
                 match Driver::new(self, start, socket, kept) {
                     Ok(mut driver) => {
+                        // What is sent before the socket is known to be writable is lost: the first hello, say.
+                        let _ = driver.socket.writable().await;
                         driver.begin(&restored);
                         let _ = ready.send(Ok(()));
                         driver.run().await;
