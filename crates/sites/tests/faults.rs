@@ -263,6 +263,28 @@ fn a_member_that_says_that_a_living_site_has_a_new_identity_is_not_believed() {
 }
 
 #[test]
+fn an_earlier_identity_does_not_take_a_dead_sites_name_by_hearsay() {
+    let mut planet = settled(8);
+    let new = Identity { fingerprint: fingerprint(99), issued: 2 };
+    planet.renew(3, new);
+    planet.run_for(Duration::from_secs(3));
+    planet.crash(3);
+    planet.run_for(Duration::from_mins(1));
+    // Somewhere else, the box with the earlier one was started again.
+    let mut elsewhere = Planet::acquainted(10, 8, 7);
+    elsewhere.start(3, Own { epoch: own(3).epoch + 1000, ..own(3) });
+    elsewhere.on(3, Event::Join { addresses: vec!["s5:7400".into()] });
+    elsewhere.run_for(Duration::from_secs(3));
+    let hearsay = elsewhere.with(5, |machine, _, _| machine.save());
+    planet.with(0, |machine, now, effects| machine.answer(&site(5), &identity(5), &hearsay, now, effects));
+    planet.run_for(Duration::from_secs(5));
+    for by in (0..8).filter(|by| *by != 3) {
+        let seen = seen(&planet, by, 3);
+        assert_eq!((seen.status, seen.record.fingerprint), (Status::Dead, new.fingerprint), "at {by}");
+    }
+}
+
+#[test]
 fn a_quarantined_site_is_visible_and_unused() {
     let mut planet = settled(8);
     planet.on(1, Event::Quarantine { site: site(4), on: true });
