@@ -76,7 +76,8 @@ impl Problem {
             Failure::NotFound => "not-found",
             Failure::Conflict => "conflict",
             Failure::Unknown => "unknown-outcome",
-            Failure::Missing | Failure::Partial => "missing-answer",
+            Failure::Missing => "missing-answer",
+            Failure::Partial => "incomplete",
             Failure::Unavailable | Failure::TimedOut | Failure::ClientGone => "no-site-answered",
         };
         Problem::new(status, kind, "No site's answer is the answer").detail(failure.to_string()).asked(asked)
