@@ -24,7 +24,10 @@ pub fn settings(config: &Config, members: &Members) -> Result<mesh::Settings, St
     Ok(mesh::Settings {
         site: config.site.clone(),
         dialect: config.dialect(),
-        sites: members.snapshot(),
+        sites: match &config.link {
+            Some(_) => members.snapshot(),
+            None => Arc::new(members::View::of_file(config)),
+        },
         profile: config.profile.clone(),
         observe: config.mode == Mode::Observe,
         services: services.collect::<Result<_, String>>()?,
@@ -83,9 +86,14 @@ pub fn start(
     Ok((mesh, members))
 }
 
-/// Takes on a configuration that was read again.
-pub fn reload(config: &Config, mesh: &Mesh, members: &Members) -> Result<(), String> {
-    let settings = settings(config, members)?;
+/// Takes on a configuration that was read again. Where the link is stays as it was at the start: the other
+/// sites know it there, and datagrams come to the same port.
+pub fn reload(config: &Config, started_with: &Config, mesh: &Mesh, members: &Members) -> Result<(), String> {
+    let mut settings = settings(config, members)?;
+    settings.link = started_with
+        .link
+        .as_ref()
+        .and_then(|old| settings.link.take().map(|link| mesh::Link { listen: old.listen, ..link }));
     let identity = settings.link.as_ref().map(|link| Arc::clone(&link.identity));
     mesh.reload(settings).map_err(|error| error.to_string())?;
     members.reload(config.clone(), identity);

@@ -30,7 +30,7 @@ struct Cli {
 #[derive(Subcommand)]
 #[expect(clippy::large_enum_variant, reason = "there is one, made once")]
 enum Command {
-    /// See it work: three sites on this machine, and the papers' scenarios.
+    /// See it work: four sites on this machine, and the papers' scenarios.
     Demo(demo_command::DemoCommand),
     /// Run one site's mesh.
     Run(run_command::RunCommand),

@@ -38,7 +38,10 @@ impl RunCommand {
         LocalSet::new().block_on(&runtime, async {
             // Bound first: it also keeps a second process away from the state directory.
             let socket = admin::listen(&config.state).await.map_err(Failure::Io)?;
-            let (mesh, members) = assemble::start(&config, audit, say).map_err(Failure::Usage)?;
+            let started = assemble::start(&config, audit, say).inspect_err(|_| {
+                let _ = std::fs::remove_file(admin::path(&config.state));
+            });
+            let (mesh, members) = started.map_err(Failure::Usage)?;
             // Before anybody is told that it is there: a SIGHUP that nobody waits for ends a process.
             let signals = Signals::wait().map_err(Failure::Io)?;
             announce(&config, &mesh);
@@ -49,13 +52,8 @@ impl RunCommand {
             serving.abort();
             let _ = std::fs::remove_file(admin::path(&config.state));
             say("stopping: no new connections; answering what is in flight");
-            // The others need not find out by themselves.
-            members.stop(true);
-            // The admin socket borrows it for as long as an answer takes to write, on this very thread; the
-            // membership, which has ended, borrowed it likewise.
-            let mesh =
-                Arc::into_inner(mesh).ok_or_else(|| Failure::Io(io::Error::other("the mesh is in use")))?;
-            mesh.drain(config.timeouts.drain);
+            members.stop();
+            alone(mesh).await?.drain(config.timeouts.drain);
             Ok("stopped".to_owned())
         })
     }
@@ -77,7 +75,7 @@ impl RunCommand {
             Error::Invalid(faults) => faults.to_string(),
         });
         let outcome = outcome.and_then(|config| {
-            assemble::reload(&config, mesh, members)?;
+            assemble::reload(&config, started_with, mesh, members)?;
             Ok(needs_restart(started_with, &config))
         });
         match outcome {
@@ -110,6 +108,19 @@ impl Signals {
     }
 }
 
+/// The mesh, once nobody else borrows it: the admin socket and the membership do, for a moment at a time.
+async fn alone(mut mesh: Arc<Mesh>) -> Result<Mesh, Failure> {
+    const TRIES: usize = 1000;
+    for _ in 0..TRIES {
+        mesh = match Arc::try_unwrap(mesh) {
+            Ok(mesh) => return Ok(mesh),
+            Err(borrowed) => borrowed,
+        };
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    Err(Failure::Io(io::Error::other("the mesh is in use, and what is in flight is not waited for")))
+}
+
 /// The keys whose change a running process does not follow: they are fixed when it starts.
 fn needs_restart(old: &Config, new: &Config) -> Vec<&'static str> {
     let changed = [
@@ -117,6 +128,10 @@ fn needs_restart(old: &Config, new: &Config) -> Vec<&'static str> {
         ("profile", old.profile != new.profile),
         ("state", old.state != new.state),
         ("threads", old.threads != new.threads),
+        (
+            "link.listen",
+            old.link.as_ref().map(|link| link.listen) != new.link.as_ref().map(|link| link.listen),
+        ),
         ("audit", old.audit != new.audit),
         ("limits.records_per_sender", old.limits.records_per_sender != new.limits.records_per_sender),
         ("limits.record_lifetime", old.limits.record_lifetime != new.limits.record_lifetime),

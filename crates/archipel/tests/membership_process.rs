@@ -1,4 +1,4 @@
-//! Sites as processes: they meet, renew their identities, say goodbye, and go on without a disk.
+//! Sites as processes: they meet, renew their identities, stop and leave, and go on without a disk.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -45,13 +45,21 @@ fn zones(home: &Home) -> String {
 }
 
 #[test]
-fn a_site_that_is_told_to_stop_says_goodbye_and_one_that_is_killed_does_not() {
+fn a_site_that_stops_or_is_killed_is_missed_and_one_that_leaves_is_not() {
     let service = Upstream::saying("here");
     let ((first, mut one), (second, mut other)) = two(&service);
+    // A restart is no goodbye: a list that lacks this site must still say so.
     other.signal("TERM");
     assert!(other.exit().success(), "{}", other.rest());
+    one.until("Site2 is dead");
+    assert_eq!(status(&first, "Site2"), "dead");
+    let mut other = second.run();
+    one.until("Site2 is back");
+    assert!(second.archipel(&["leave"]).status.success());
     one.until("Site2 has left");
     assert_eq!(status(&first, "Site2"), "left");
+    other.signal("TERM");
+    other.exit();
     let mut other = second.run();
     one.until("Site2 is back");
     other.signal("KILL");

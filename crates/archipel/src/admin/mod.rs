@@ -5,7 +5,7 @@ mod api;
 
 use std::convert::Infallible;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Weak;
 
@@ -38,12 +38,12 @@ pub fn path(state: &Path) -> PathBuf {
 /// Listens, over the socket of a process that is gone, but never over one that is there. The directory is
 /// made if it is not there.
 pub async fn listen(state: &Path) -> io::Result<UnixListener> {
-    std::fs::create_dir_all(state)?;
     let path = path(state);
     let shown = |error: io::Error| {
         io::Error::new(error.kind(), format!("cannot use the state directory `{}`: {error}", state.display()))
     };
-    std::fs::create_dir_all(state).map_err(shown)?;
+    // For nobody else: between binding and the change of its mode, the socket would be open to all.
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(shown)?;
     if UnixStream::connect(&path).await.is_ok() {
         return Err(io::Error::new(
             io::ErrorKind::AddrInUse,

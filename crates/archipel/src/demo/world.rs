@@ -159,7 +159,7 @@ impl World {
         let site = self.site(site)?;
         let config = self.config(&site.name)?;
         match &*site.node() {
-            Some(node) => assemble::reload(&config, &node.mesh, &node.members),
+            Some(node) => assemble::reload(&config, &config, &node.mesh, &node.members),
             None => Err("this site has stopped".to_owned()),
         }
     }
@@ -347,7 +347,7 @@ impl Drop for World {
 impl Node {
     fn stop(self, patience: Duration) -> Result<(), String> {
         self.admin.stop();
-        self.members.stop(false);
+        self.members.stop();
         let mesh = Arc::into_inner(self.mesh).ok_or("the mesh is in use")?;
         mesh.drain(patience);
         Ok(())

@@ -156,13 +156,10 @@ impl Members {
         let _ = self.commands.send(Command::Reload(Box::new(config), identity));
     }
 
-    /// Says goodbye to the other sites if `leave`, and ends, within a second or so.
-    pub fn stop(&self, leave: bool) {
+    /// Ends it, within a second or so. Without a goodbye: a site that stops is still a site, and a list that
+    /// lacks it must say so.
+    pub fn stop(&self) {
         const PATIENCE: Duration = Duration::from_secs(2);
-        if leave {
-            let (reply, _) = oneshot::channel();
-            let _ = self.commands.send(Command::Order(Order::Leave, reply));
-        }
         let (done, ended) = std::sync::mpsc::channel();
         let (reply, stopped) = oneshot::channel();
         let _ = self.commands.send(Command::Stop(reply));
