@@ -208,17 +208,19 @@ impl Resource {
         after
     }
 
-    /// Takes over the state of a replica, which the service here was given: `from` as it was there. What
-    /// this site accepted beyond it is executed on top.
-    ///
-    /// False, and nothing changed, where the replica had not executed something from elsewhere that this
-    /// site had: others were told that whatever is accepted here has seen it.
-    pub fn copy(&mut self, here: &Site, from: &Snapshot) -> bool {
+    /// Whether the state of a replica may take the place of the one here. Not where the replica has not
+    /// executed something from elsewhere that this site has: others were told that whatever is accepted
+    /// here has seen it.
+    #[must_use]
+    pub fn can_copy(&self, here: &Site, from: &Snapshot) -> bool {
         let mut ours = self.progress.done.clone();
         ours.set(here, 0);
-        if !from.progress.done.dominates(&ours) {
-            return false;
-        }
+        from.progress.done.dominates(&ours)
+    }
+
+    /// Takes over the state of a replica, which the service here was given: `from` as it was there. What
+    /// this site accepted beyond it is executed on top. [`Resource::can_copy`] says whether it may.
+    pub fn copy(&mut self, from: &Snapshot) {
         let theirs = &from.progress.known;
         self.ops.retain(|id, _| !theirs.covers(id));
         self.ops.extend(from.ops.iter().map(|op| (op.id.clone(), op.clone())));
@@ -226,7 +228,6 @@ impl Resource {
         self.progress.done = from.progress.done.clone();
         self.progress.local = from.progress.local.clone();
         self.taking = None;
-        true
     }
 
     /// What another replica needs beside the state of the service, to start from it.

@@ -10,7 +10,7 @@ fn concurrent_or_after(delete: &Operation, op: &Operation) -> bool {
     delete.saw(op) || !op.saw(delete)
 }
 
-fn number(op: &Operation) -> i64 {
+pub(crate) fn number(op: &Operation) -> i64 {
     op.body.as_ref().unwrap().0.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
@@ -52,18 +52,4 @@ pub(crate) fn state(all: &[Operation]) -> App {
         }
     }
     App(Some(register))
-}
-
-/// No state is made of a replace that another replace has seen, unless a delete beat that one; and what a
-/// delete has seen does not come back.
-pub(crate) fn invariant_newer_never_loses_to_older(all: &[Operation], state: &App) {
-    let Some(last) = all.iter().max_by_key(|op| (op.stamp, &op.id.site)) else { return };
-    if last.class == Class::Delete {
-        assert_eq!(*state, App(None), "the newest of all is a delete");
-    }
-    let saw_all = all.iter().all(|op| op.id == last.id || last.saw(op));
-    if saw_all && matches!(last.class, Class::Create | Class::Replace) {
-        let register = Register { value: number(last), fields: BTreeMap::new() };
-        assert_eq!(*state, App(Some(register)), "it has seen everything, and replaced it");
-    }
 }

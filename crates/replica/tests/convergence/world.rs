@@ -136,7 +136,8 @@ impl World {
             self.places[to].clock.see(0, op.stamp);
         }
         let here = self.places[to].site.clone();
-        if self.places[to].resource.copy(&here, &snapshot) {
+        if self.places[to].resource.can_copy(&here, &snapshot) {
+            self.places[to].resource.copy(&snapshot);
             self.places[to].app = app;
         }
     }
