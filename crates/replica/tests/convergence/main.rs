@@ -69,6 +69,25 @@ fn a_delete_beats_a_concurrent_replace_and_a_later_create_stands() {
 }
 
 #[test]
+fn an_add_that_a_waiting_replace_has_not_seen_is_not_forgotten() {
+    let mut world = World::new(&[0, 1_000_000]);
+    world.write(0, Class::Create, "set 1").unwrap();
+    world.heal();
+    world.write(0, Class::Add, "add 5").unwrap();
+    settle(&mut world, 0);
+    world.write(1, Class::Replace, "set 10").unwrap();
+    settle(&mut world, 1);
+    let (add, replace) = (world.accepted[1].clone(), world.accepted[2].clone());
+    world.arrive(1, &add);
+    settle(&mut world, 1);
+    // Every site has executed the add, and nothing is under way; but the replace is not executed here.
+    world.arrive(0, &replace);
+    world.prune(0);
+    world.heal();
+    assert!(world.places.iter().all(|place| place.app.0.as_ref().is_some_and(|it| it.value == 15)));
+}
+
+#[test]
 fn only_the_fields_that_nobody_overwrote_are_executed() {
     let mut world = World::new(&[0, 1_000_000]);
     world.write(0, Class::Create, "set 1").unwrap();
