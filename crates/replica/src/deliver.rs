@@ -14,7 +14,7 @@ use crate::version::Version;
 impl Machine {
     /// Tells the others what is new here, and sees to it that they are told until they confirm.
     pub(crate) fn deliver(&mut self, meta: &Meta) {
-        let Some(entry) = self.entries.get_mut(meta) else { return };
+        let Some(entry) = self.entries.get_mut(meta).filter(|entry| !entry.is_undecided()) else { return };
         let confirmation = entry.confirmation();
         let news = entry.told.as_ref() != Some(&confirmation);
         entry.told = Some(confirmation.clone());

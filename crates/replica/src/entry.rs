@@ -76,6 +76,13 @@ impl Entry {
         self.map.members().contains(site)
     }
 
+    /// Whether no site has executed anything of it: its creation is not decided yet, and nobody else is told.
+    pub(crate) fn is_undecided(&self) -> bool {
+        self.peers.is_empty()
+            && self.resource.shared().next().is_none()
+            && self.resource.progress.done == Version::default()
+    }
+
     /// The other sites that this one talks to about it.
     pub(crate) fn others(&self, here: &Site) -> Vec<Site> {
         self.map.involved().filter(|site| *site != here).cloned().collect()

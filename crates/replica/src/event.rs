@@ -300,7 +300,8 @@ pub enum Effect {
         /// With which credential.
         authority: Authority,
     },
-    /// Find out whether the local service executed it, then [`Event::Probed`].
+    /// Find out whether the effect of this execution is in the local service, then [`Event::Probed`]. That the
+    /// operation was executed once is no answer: a replace may have erased it, and this be the next time.
     Probe {
         /// What.
         operation: Operation,
@@ -309,7 +310,8 @@ pub enum Effect {
         /// The resource's id in the service.
         local: Option<LocalId>,
     },
-    /// Show the operator that nobody knows whether it was executed here, until [`Event::Settle`].
+    /// Show the operator that nobody knows whether its effect is in the service here, until
+    /// [`Event::Settle`].
     InDoubt {
         /// Of what.
         resource: Meta,

@@ -165,6 +165,11 @@ impl Machine {
         self.entries.get(meta).map(|entry| &entry.map)
     }
 
+    /// The resources that are known here, deleted ones too.
+    pub fn resources(&self) -> impl Iterator<Item = &Meta> {
+        self.entries.keys()
+    }
+
     /// Whether the replica here may be read.
     #[must_use]
     pub fn is_readable(&self, meta: &Meta) -> bool {

@@ -140,6 +140,7 @@ fn a_weak_write_is_answered_when_it_is_recorded() {
 fn what_the_first_replica_refuses_no_other_hears_of() {
     let mut stage = Stage::new("A");
     let effects = stage.write(1, new(Level::Eventual), Class::Create, Doubt::Repeat);
+    assert!(messages(&effects, "B").is_empty());
     let effects = stage.ends(&effects, Outcome::Refused { status: 403 });
     assert_eq!(replies(&effects), [&Reply::Refused { status: 403 }]);
     assert!(messages(&effects, "B").is_empty());

@@ -6,7 +6,8 @@ use replica::{Execution, How, LocalId, OpId, Operation, Outcome};
 
 use crate::app::App;
 
-/// The registers, and what each operation's last execution came to: the truth that a probe finds.
+/// The registers, and which operations' effects are in them: the truth that a probe finds. An operation that
+/// was executed, erased by a replace and is to be executed again is not executed.
 #[derive(Default)]
 pub(crate) struct Service {
     pub(crate) registers: BTreeMap<LocalId, App>,
@@ -31,6 +32,11 @@ impl Service {
         self.fates.insert(op.clone(), (false, None));
     }
 
+    /// What was done to a register before is no longer in it.
+    pub(crate) fn erased(&mut self, id: &LocalId) {
+        self.fates.retain(|_, (_, local)| local.as_ref() != Some(id));
+    }
+
     /// Executes it.
     pub(crate) fn execute(
         &mut self,
@@ -43,6 +49,9 @@ impl Service {
         let done = self.registers.entry(id.clone()).or_default().execute(execution, body);
         // A create is a PUT.
         let done = done || execution.how == How::Create;
+        if matches!(execution.how, How::Create | How::Replace | How::Delete) {
+            self.erased(&id);
+        }
         self.fates.insert(op.id.clone(), (done, Some(id.clone())));
         if done { Outcome::Done { status: 200, local: Some(id) } } else { Outcome::Refused { status: 404 } }
     }

@@ -47,6 +47,7 @@ pub(crate) enum Weather {
 }
 
 pub(crate) struct World {
+    seed: u64,
     pub(crate) places: Vec<Place>,
     pub(crate) chance: Chance,
     pub(crate) weather: Weather,
@@ -89,6 +90,7 @@ impl World {
             });
         }
         World {
+            seed,
             places,
             chance,
             weather: Weather::Foul,
@@ -281,6 +283,7 @@ impl World {
             }
             let place = &mut self.places[at];
             let local = local.unwrap_or_else(|| place.service.fresh_id());
+            place.service.erased(&local);
             place.service.registers.insert(local.clone(), place.spool[&resource].clone());
             if self.bad(20) {
                 return self.crash(at);
@@ -319,7 +322,7 @@ impl World {
     /// Nothing goes wrong any more, for as long as it takes.
     pub(crate) fn heal(&mut self) {
         self.weather = Weather::Fair;
-        for round in 0..20_000 {
+        for round in 0..100_000 {
             self.step();
             if round % 20 == 0 {
                 (0..self.places.len()).for_each(|at| self.settle(at));
@@ -328,9 +331,9 @@ impl World {
                 return;
             }
         }
-        let waiting: Vec<_> =
-            self.places.iter().map(|place| (&place.timers, place.requests.len(), &place.machine)).collect();
-        panic!("it does not come to rest: {waiting:#?}");
+        let waiting = |place: &Place| (place.timers.clone(), place.requests.len(), place.copies.clone());
+        let waiting: Vec<_> = self.places.iter().map(waiting).collect();
+        panic!("seed {}: it does not come to rest: {waiting:?}", self.seed);
     }
 
     fn is_quiet(&self) -> bool {
