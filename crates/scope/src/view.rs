@@ -35,6 +35,22 @@ impl fmt::Display for Site {
     }
 }
 
+/// As its name; a name that the language cannot write is refused.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Site {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Site {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Site, D::Error> {
+        let name = <String as serde::Deserialize>::deserialize(deserializer)?;
+        Site::new(&name).ok_or_else(|| serde::de::Error::custom(format_args!("`{name}` is no site's name")))
+    }
+}
+
 /// A location that an administrator gave a name to.
 #[derive(Clone, Debug)]
 pub struct Zone {

@@ -1,0 +1,99 @@
+//! A write is accepted: recorded, before anything is executed.
+
+use crate::entry::Entry;
+use crate::event::{Effect, Reply, Subject, Ticket, Write};
+use crate::machine::Machine;
+use crate::map::{Naming, ReplicaMap};
+use crate::operation::{Class, Level, Meta, OpId, Operation};
+use crate::order::Order;
+use crate::record::Stage;
+use crate::resource::Resource;
+
+impl Machine {
+    /// Records a write, or refuses it with no effect anywhere.
+    pub(crate) fn accept(&mut self, ticket: Ticket, write: Write) {
+        let checked = match &write.subject {
+            Subject::Existing(meta) => self.existing(meta, &write.class).map(|()| meta.clone()),
+            Subject::New { naming: Naming::Chosen(meta), .. } if self.entries.contains_key(meta) => {
+                self.existing(meta, &write.class).map(|()| meta.clone())
+            }
+            Subject::New { naming, level, sites } => {
+                let sane = write.class == Class::Create && sites.contains(&self.here);
+                match (sane, level.order()) {
+                    (false, _) => Err(Reply::Senseless),
+                    (_, Order::Log) => Err(Reply::NoOrder),
+                    _ => Ok(match naming {
+                        Naming::Chosen(meta) => meta.clone(),
+                        Naming::FirstReplica => self.provisional(),
+                    }),
+                }
+            }
+        };
+        match checked {
+            Ok(meta) => self.record(ticket, &meta, write),
+            Err(reply) => self.call.effects.push(Effect::Answer { ticket, op: None, reply }),
+        }
+    }
+
+    /// A name for a resource until the first replica gives it one. No service's id looks like it.
+    fn provisional(&self) -> Meta {
+        Meta(format!("~{}/{}", self.here, self.counter.saturating_add(1)).into())
+    }
+
+    /// Whether a resource here takes such a write.
+    fn existing(&self, meta: &Meta, class: &Class) -> Result<(), Reply> {
+        let entry = self.entries.get(meta).filter(|entry| entry.is_member(&self.here));
+        let entry = entry.ok_or(Reply::NoResource)?;
+        let asking = entry.running.as_ref().is_some_and(|running| running.stage == Stage::InDoubt);
+        match entry.map.level {
+            Level::Quorum | Level::Strong => return Err(Reply::NoOrder),
+            // Each site has its own order and its service's own answers.
+            Level::Weak => return Ok(()),
+            Level::Eventual => {}
+        }
+        if *class == (Class::Action { idempotent: false }) {
+            return Err(Reply::NotRepeatable);
+        }
+        if !entry.is_good() || asking {
+            return Err(Reply::NotGood);
+        }
+        let seen = entry.resource.seen(&self.here);
+        if *class != Class::Create && !entry.resource.exists(&seen) {
+            return Err(Reply::NoResource);
+        }
+        Ok(())
+    }
+
+    /// Records it; it is then executed as soon as the resource is not busy.
+    fn record(&mut self, ticket: Ticket, meta: &Meta, write: Write) {
+        self.touch(meta);
+        self.counter = self.counter.saturating_add(1);
+        self.call.site = true;
+        let id = OpId { site: self.here.clone(), counter: self.counter };
+        let stamp = self.clock.tick(self.call.wall_ms);
+        if let Subject::New { naming, level, sites } = &write.subject {
+            let chosen = matches!(naming, Naming::Chosen(_));
+            let map = || ReplicaMap::new(meta.clone(), *level, chosen, sites, stamp, &self.here);
+            self.entries.entry(meta.clone()).or_insert_with(|| Entry::new(map(), Resource::new(*level)));
+        }
+        let Some(entry) = self.entries.get_mut(meta) else { return };
+        let op = Operation {
+            id: id.clone(),
+            resource: meta.clone(),
+            class: write.class,
+            doubt: write.doubt,
+            seen: entry.resource.seen(&self.here),
+            stamp,
+            on_behalf_of: write.on_behalf_of,
+            body: Some(write.body),
+        };
+        let level = entry.map.level;
+        entry.resource.accept(op.clone());
+        self.call.ops.insert(id.clone(), Some(op));
+        self.asked.insert(id.clone(), ticket);
+        self.senders.insert(id.clone());
+        if level == Level::Weak {
+            self.answer(&id, Reply::Recorded);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The rule of `@eventual`: from the operations that are known to the state that they make.
+//!
+//! A delete beats what is concurrent. The base is the replace that no other replace has seen; of several,
+//! the highest (clock, site). An add or patch counts unless the base had seen it; within a field the later
+//! patch wins. The outcome depends on the set of operations alone: arrival order never matters.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::operation::{Class, Field, OpId, Operation};
+
+/// The state that a set of operations makes, in terms of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Target {
+    /// The create or replace that the state starts from. None: the resource does not exist.
+    pub base: Option<OpId>,
+    /// Adds and idempotent actions on top of it, each once.
+    pub adds: BTreeSet<OpId>,
+    /// The patch that gives each patched field its value.
+    pub fields: BTreeMap<Field, OpId>,
+}
+
+impl Target {
+    /// What these operations make.
+    pub fn of<'a>(operations: impl Iterator<Item = &'a Operation> + Clone) -> Target {
+        let deletes: Vec<_> = operations.clone().filter(|op| op.class == Class::Delete).collect();
+        let alive = operations
+            .filter(|op| op.class != Class::Delete && deletes.iter().all(|delete| op.saw(delete)))
+            .collect::<Vec<_>>();
+        let replaces: Vec<_> = alive.iter().copied().filter(|op| op.class.sets_all()).collect();
+        let Some(base) = last(&replaces) else { return Target::default() };
+        let mut target = Target { base: Some(base.id.clone()), ..Target::default() };
+        let mut patches = BTreeMap::<Field, Vec<&Operation>>::new();
+        for op in alive.into_iter().filter(|op| !base.saw(op)) {
+            match &op.class {
+                Class::Create | Class::Replace | Class::Delete => {}
+                Class::Add | Class::Action { .. } => {
+                    target.adds.insert(op.id.clone());
+                }
+                Class::Patch(fields) => {
+                    for field in fields {
+                        patches.entry(field.clone()).or_default().push(op);
+                    }
+                }
+            }
+        }
+        for (field, ops) in patches {
+            target.fields.extend(last(&ops).map(|op| (field, op.id.clone())));
+        }
+        target
+    }
+}
+
+/// The one that no other has seen; of several, the highest (clock, site).
+fn last<'a>(operations: &[&'a Operation]) -> Option<&'a Operation> {
+    let unseen = |op: &&&Operation| !operations.iter().any(|other| other.id != op.id && other.saw(op));
+    operations.iter().filter(unseen).max_by(|a, b| a.rank().cmp(&b.rank())).copied()
+}

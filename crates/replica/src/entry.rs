@@ -1,0 +1,130 @@
+//! One resource at a site, with all that the machine keeps beside it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use scope::Site;
+
+use crate::event::Message;
+use crate::map::ReplicaMap;
+use crate::operation::{OpId, Operation};
+use crate::record::{Condition, Record, Running};
+use crate::resource::{Pruned, Resource, Snapshot};
+use crate::version::Version;
+
+/// What another site said of a resource. Not durable: it is asked for again after a restart.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Peer {
+    /// All that it ever said it had.
+    pub has: Version,
+    /// Its last confirmation: what it knew, its own operations included, and what it had executed.
+    pub said: Option<(Version, Version)>,
+    /// Its map then.
+    pub map: Option<ReplicaMap>,
+    /// Sent since the timer last ran out.
+    pub in_flight: BTreeSet<OpId>,
+}
+
+/// One resource.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub map: ReplicaMap,
+    pub resource: Resource,
+    pub running: Option<Running>,
+    pub condition: Condition,
+    pub installing: Option<Box<Snapshot>>,
+    /// A state was asked for.
+    pub fetching: bool,
+    pub peers: BTreeMap<Site, Peer>,
+    /// How often the state of another replica was asked for.
+    pub copies: usize,
+    /// What was last confirmed to the others.
+    pub told: Option<Message>,
+}
+
+impl Entry {
+    pub(crate) fn new(map: ReplicaMap, resource: Resource) -> Entry {
+        Entry {
+            map,
+            resource,
+            running: None,
+            condition: Condition::Good,
+            installing: None,
+            fetching: false,
+            peers: BTreeMap::new(),
+            copies: 0,
+            told: None,
+        }
+    }
+
+    pub(crate) fn record(&self) -> Record {
+        Record::State {
+            map: self.map.clone(),
+            progress: self.resource.progress.clone(),
+            running: self.running.clone(),
+            condition: self.condition,
+            installing: self.installing.clone(),
+        }
+    }
+
+    /// Whether what the service has is what was executed here.
+    pub(crate) fn is_good(&self) -> bool {
+        self.condition == Condition::Good && self.installing.is_none()
+    }
+
+    /// Whether this site holds a replica.
+    pub(crate) fn is_member(&self, site: &Site) -> bool {
+        self.map.members().contains(site)
+    }
+
+    /// Whether no site has executed anything of it: its creation is not decided yet, and nobody else is told.
+    pub(crate) fn is_undecided(&self) -> bool {
+        self.peers.is_empty()
+            && self.resource.shared().next().is_none()
+            && self.resource.progress.done == Version::default()
+    }
+
+    /// The other sites that this one talks to about it.
+    pub(crate) fn others(&self, here: &Site) -> Vec<Site> {
+        self.map.involved().filter(|site| *site != here).cloned().collect()
+    }
+
+    pub(crate) fn confirmation(&self) -> Message {
+        let progress = &self.resource.progress;
+        Message::Confirm { map: self.map.clone(), known: progress.known.clone(), done: progress.done.clone() }
+    }
+
+    /// The operations that a member is not known to have, each after all that it has seen.
+    pub(crate) fn lacking(&self, peer: &Site) -> Vec<&Operation> {
+        if !self.is_member(peer) {
+            return Vec::new();
+        }
+        let has = self.peers.get(peer).map(|peer| &peer.has);
+        self.resource.shared().filter(|op| has.is_none_or(|has| !has.covers(&op.id))).collect()
+    }
+
+    /// Whether a site still has to say something: that it has executed an operation, or that it knows
+    /// where the replicas are.
+    pub(crate) fn awaits(&self, site: &Site) -> bool {
+        let Some(peer) = self.peers.get(site) else { return true };
+        let Some((_, done)) = &peer.said else { return true };
+        peer.map.as_ref() != Some(&self.map)
+            || (self.is_member(site) && self.resource.shared().any(|op| !done.covers(&op.id)))
+    }
+
+    /// Forgets what can no longer change anything.
+    pub(crate) fn prune(&mut self, here: &Site) -> Pruned {
+        let progress = &self.resource.progress;
+        let mut everyone = vec![progress.done.clone()];
+        for member in self.map.members().into_iter().filter(|member| *member != here) {
+            let said = self.peers.get(member).and_then(|peer| peer.said.as_ref());
+            // What it accepted before it said so must be known: later ones have seen all that it executed.
+            match said {
+                Some((known, done)) if known.of(member) <= progress.known.of(member) => {
+                    everyone.push(done.clone());
+                }
+                _ => return Pruned::default(),
+            }
+        }
+        self.resource.prune(|id| everyone.iter().all(|done| done.covers(id)))
+    }
+}

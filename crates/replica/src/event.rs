@@ -1,0 +1,377 @@
+//! What happens to a site, and what it wants done.
+
+use std::collections::BTreeSet;
+
+use scope::Site;
+use serde::{Deserialize, Serialize};
+
+use crate::map::{Change, Naming, ReplicaMap, Unchangeable};
+use crate::operation::{Body, Class, Doubt, Level, LocalId, Meta, OpId, Operation, Who};
+use crate::record::{self, Key, Record, Unreadable};
+use crate::resource::{Execution, Snapshot};
+use crate::version::Version;
+
+/// The driver's name for a client that waits for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+/// What a write is to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A resource that is replicated already, or was.
+    Existing(Meta),
+    /// One that this write creates. Its class is [`Class::Create`].
+    New {
+        /// Who names it.
+        naming: Naming,
+        /// When clients are answered, and what orders writes.
+        level: Level,
+        /// Where its replicas are: at least here.
+        sites: BTreeSet<Site>,
+    },
+}
+
+/// A write as the mesh accepts it, authorised, with its stored body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// To what.
+    pub subject: Subject,
+    /// How it behaves beside concurrent ones.
+    pub class: Class,
+    /// What to do where its execution is in doubt.
+    pub doubt: Doubt,
+    /// On whose behalf.
+    pub on_behalf_of: Who,
+    /// What is executed. Durable before [`Event::Accept`].
+    pub body: Body,
+}
+
+/// What became of an execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The service executed it.
+    Done {
+        /// What it said.
+        status: u16,
+        /// The id that it gave a created resource.
+        local: Option<LocalId>,
+    },
+    /// The service refused it: a 4xx.
+    Refused {
+        /// What it said.
+        status: u16,
+    },
+    /// Provably not executed: not connected, or a status that the profile lists as without effect.
+    NotExecuted,
+    /// A 5xx, or no answer: it may have been executed.
+    Unknown,
+}
+
+/// A timer of the machine's.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// Send again what this site has not confirmed.
+    Deliver(Site),
+    /// Execute again.
+    Retry(Meta),
+    /// Ask again for the state of a replica.
+    Copy(Meta),
+}
+
+/// Between the machines of two sites.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    /// Operations that the receiver is not known to have; none: only asks for a [`Message::Confirm`].
+    Operations {
+        /// Where the replicas are.
+        map: ReplicaMap,
+        /// Each after all that it has seen.
+        operations: Vec<Operation>,
+    },
+    /// What the sender has of a resource, durably.
+    Confirm {
+        /// Where the replicas are.
+        map: ReplicaMap,
+        /// What it recorded, with all that it accepted.
+        known: Version,
+        /// What it executed or skipped.
+        done: Version,
+    },
+    /// The receiver lacks more operations than are sent: it takes the state from the sender.
+    Behind {
+        /// Where the replicas are.
+        map: ReplicaMap,
+        /// What the sender has.
+        known: Version,
+    },
+}
+
+impl Message {
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        record::encode(self)
+    }
+
+    /// Reads [`Message::bytes`].
+    pub fn read(bytes: &[u8]) -> Result<Message, Unreadable> {
+        record::decode(bytes)
+    }
+
+    /// The map that every message carries.
+    pub(crate) fn map(&self) -> &ReplicaMap {
+        match self {
+            Message::Operations { map, .. } | Message::Confirm { map, .. } | Message::Behind { map, .. } => {
+                map
+            }
+        }
+    }
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A client writes.
+    Accept {
+        /// Who waits.
+        ticket: Ticket,
+        /// What is written.
+        write: Write,
+    },
+    /// What became of an [`Effect::Execute`]. Each has exactly one, unless the process ends.
+    Executed {
+        /// Of what.
+        resource: Meta,
+        /// As it was asked for.
+        execution: Execution,
+        /// How it ended.
+        outcome: Outcome,
+    },
+    /// What an [`Effect::Probe`] found. None: it cannot be told.
+    Probed {
+        /// Of what.
+        resource: Meta,
+        /// Which operation.
+        op: OpId,
+        /// Whether it was executed.
+        executed: Option<bool>,
+        /// The id of a created resource.
+        local: Option<LocalId>,
+    },
+    /// The operator says what became of an operation in doubt.
+    Settle {
+        /// Of what.
+        resource: Meta,
+        /// Which operation.
+        op: OpId,
+        /// Whether it was executed. If not, it is executed now.
+        executed: bool,
+        /// The id of a created resource.
+        local: Option<LocalId>,
+    },
+    /// A message came.
+    Received {
+        /// From whom; the link knows by the certificate.
+        from: Site,
+        /// What.
+        message: Message,
+    },
+    /// A site can be reached, or not.
+    Reach {
+        /// Which.
+        site: Site,
+        /// Whether it can be.
+        up: bool,
+    },
+    /// A timer ran out.
+    Fired(Timer),
+    /// The operator changes where replicas are.
+    Change {
+        /// Who waits.
+        ticket: Ticket,
+        /// Of what.
+        resource: Meta,
+        /// How.
+        change: Change,
+    },
+    /// The state of a replica was fetched, and is durable here beside this; the service has not got it yet.
+    Fetched {
+        /// Where the replicas are.
+        map: ReplicaMap,
+        /// [`crate::Machine::snapshot`] of that replica, as it was when its state was read.
+        snapshot: Snapshot,
+    },
+    /// The service here was given the state that was fetched.
+    Installed {
+        /// Of what.
+        resource: Meta,
+        /// The id that the service here gave it.
+        local: Option<LocalId>,
+    },
+    /// An [`Effect::CopyState`] or [`Effect::Install`] came to nothing.
+    CopyFailed {
+        /// Of what.
+        resource: Meta,
+    },
+    /// The operator mended why the replica here refused: it goes on where it stopped.
+    Mended {
+        /// Of what.
+        resource: Meta,
+    },
+}
+
+/// What a client is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// At `@weak`: it is recorded. 202.
+    Recorded,
+    /// It is recorded, and this site executed it: the service's own answer.
+    Executed {
+        /// What the service said.
+        status: u16,
+    },
+    /// The service refused it; no site executes it.
+    Refused {
+        /// What the service said.
+        status: u16,
+    },
+    /// The service could not be asked; no site executes it. 503.
+    Unavailable,
+    /// It may have been executed, and goes on: 504 with the operation's address.
+    Unknown,
+    /// A concurrent write that it loses to was executed first; no site executes it. 409.
+    Beaten,
+    /// There is no such resource. 404.
+    NoResource,
+    /// The replica here is behind or has diverged; another site may take it. 503.
+    NotGood,
+    /// An action at `@eventual` must be idempotent: `@quorum` would do. 422.
+    NotRepeatable,
+    /// The level needs one order, which nothing makes yet: see [`crate::order`]. 422.
+    NoOrder,
+    /// What is asked makes no sense: a new resource without this site, or not by a create. 422.
+    Senseless,
+    /// The replicas are where they were asked to be, or will be.
+    Changed,
+    /// They are not, and why.
+    Unchanged(Unchangeable),
+}
+
+/// With which credential an operation is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Authority {
+    /// The sender's own token, on the request as the client sent it: that is the authorisation.
+    Sender,
+    /// This site's credential for Archipel, unconditionally: a replica executed it with the sender's token.
+    Site,
+    /// As [`Authority::Site`], but the execution with the sender's token is in doubt, and the token is gone.
+    /// Only where this site's policy allows it on behalf of that user; else it is a refusal.
+    Unproven,
+}
+
+/// What is to be done, in this order. **What follows an [`Effect::Persist`] is done only once that is
+/// durable**; each call of the machine gives at most one, first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Make these durable, all or none.
+    Persist {
+        /// Records, each in the place of the one with its key.
+        put: Vec<Record>,
+        /// Records that are no longer needed.
+        remove: Vec<Key>,
+    },
+    /// Answer the client.
+    Answer {
+        /// Which.
+        ticket: Ticket,
+        /// The operation, where one was recorded.
+        op: Option<OpId>,
+        /// What it is told.
+        reply: Reply,
+    },
+    /// Have the local service execute it, then [`Event::Executed`].
+    Execute {
+        /// What is executed.
+        operation: Operation,
+        /// How.
+        execution: Execution,
+        /// The resource's id in the service; none where it is created.
+        local: Option<LocalId>,
+        /// With which credential.
+        authority: Authority,
+    },
+    /// Find out whether the effect of this execution is in the local service, then [`Event::Probed`]. That the
+    /// operation was executed once is no answer: a replace may have erased it, and this be the next time.
+    Probe {
+        /// What.
+        operation: Operation,
+        /// How it was executed.
+        execution: Execution,
+        /// The resource's id in the service.
+        local: Option<LocalId>,
+    },
+    /// Show the operator that nobody knows whether its effect is in the service here, until
+    /// [`Event::Settle`].
+    InDoubt {
+        /// Of what.
+        resource: Meta,
+        /// Which operation.
+        op: OpId,
+    },
+    /// Show the operator that the replica here refused what another executed.
+    Diverged {
+        /// Of what.
+        resource: Meta,
+        /// Which operation.
+        op: OpId,
+        /// What the service said.
+        status: u16,
+    },
+    /// Send a message. It may be lost, doubled or late.
+    Send {
+        /// To whom.
+        to: Site,
+        /// What.
+        message: Message,
+    },
+    /// [`Event::Fired`] after this time. One timer of a name at a time.
+    Wake {
+        /// Which.
+        timer: Timer,
+        /// After how long.
+        after_ms: u64,
+    },
+    /// Fetch the state that a replica has, then [`Event::Fetched`] or [`Event::CopyFailed`].
+    CopyState {
+        /// Of what.
+        resource: Meta,
+        /// From where.
+        from: Site,
+    },
+    /// Give the service here the state that was fetched, then [`Event::Installed`] or
+    /// [`Event::CopyFailed`]. Nothing is executed on that resource meanwhile.
+    Install {
+        /// Of what.
+        resource: Meta,
+        /// The resource's id in the service; none where it is created.
+        local: Option<LocalId>,
+    },
+    /// The resource here is no replica any more.
+    Release {
+        /// Of what.
+        resource: Meta,
+        /// Its id in the service.
+        local: Option<LocalId>,
+        /// Whether it stays, as an ordinary local resource; else it is removed.
+        keep: bool,
+    },
+    /// No site needs this body any more.
+    Erase(Body),
+    /// A site's clock is ahead by more than is tolerated. Nothing breaks, but somebody should know.
+    Skewed {
+        /// Which.
+        site: Site,
+        /// By how much.
+        ahead_ms: u64,
+    },
+}

@@ -1,0 +1,221 @@
+//! Operations are executed by this site's service, one at a time for each resource, and what becomes of it.
+
+use crate::event::{Authority, Effect, Outcome, Reply, Timer};
+use crate::machine::Machine;
+use crate::operation::{Doubt, Level, LocalId, Meta, OpId};
+use crate::record::{Condition, Running, Stage};
+use crate::resource::{Execution, How, Step};
+
+impl Machine {
+    /// Starts the next execution, unless one is under way or the replica is not good.
+    pub(crate) fn drive(&mut self, meta: &Meta) {
+        loop {
+            let Some(entry) = self.entries.get_mut(meta) else { return };
+            let busy = entry.running.is_some() || !entry.is_good();
+            if busy || !entry.map.members().contains(&self.here) {
+                return;
+            }
+            match entry.resource.step() {
+                None => return,
+                Some(Step::Beaten(op)) => self.withdraw(meta, &op, Reply::Beaten),
+                Some(Step::Execute(execution)) => {
+                    let stage = Stage::Sent;
+                    entry.running = Some(Running { execution, stage, doubted: false, attempts: 0 });
+                    return self.execute(meta);
+                }
+            }
+        }
+    }
+
+    /// Asks the service for what is running.
+    fn execute(&mut self, meta: &Meta) {
+        let Some(entry) = self.entries.get(meta) else { return };
+        let Some(running) = &entry.running else { return };
+        let execution = running.execution.clone();
+        let Some(operation) = entry.resource.ops.get(&execution.op).cloned() else { return };
+        let first = entry.resource.is_fresh(&execution.op);
+        let local = entry.map.local(&self.here);
+        let authority = match (first, self.senders.remove(&execution.op)) {
+            (false, _) => Authority::Site,
+            (true, true) => Authority::Sender,
+            (true, false) => Authority::Unproven,
+        };
+        self.call.effects.push(Effect::Execute { operation, execution, local, authority });
+    }
+
+    /// The service answered, or did not.
+    pub(crate) fn executed(&mut self, meta: &Meta, execution: &Execution, outcome: Outcome) {
+        self.touch(meta);
+        let Some(entry) = self.entries.get(meta) else { return };
+        let Some(running) = &entry.running else { return };
+        if running.execution != *execution || running.stage != Stage::Sent {
+            return;
+        }
+        let (op, doubted) = (execution.op.clone(), running.doubted);
+        let (first, level) = (entry.resource.is_fresh(&op), entry.map.level);
+        match outcome {
+            Outcome::Done { status, local } => self.done(meta, status, local),
+            // It is gone, as it should be; only the first execution says to a client that it never was.
+            Outcome::Refused { status: status @ (404 | 410) }
+                if execution.how == How::Delete && (doubted || !first) =>
+            {
+                self.done(meta, status, None);
+            }
+            Outcome::Refused { status } if first && !doubted => {
+                self.withdraw(meta, &op, Reply::Refused { status });
+            }
+            // The attempt before may have been executed, and be the reason for the refusal.
+            Outcome::Refused { .. } if first => self.ask_operator(meta),
+            Outcome::Refused { status } => self.diverge(meta, &op, status),
+            Outcome::NotExecuted if first && !doubted && level != Level::Weak => {
+                self.withdraw(meta, &op, Reply::Unavailable);
+            }
+            Outcome::NotExecuted => self.wait(meta),
+            Outcome::Unknown => {
+                self.answer(&op, Reply::Unknown);
+                self.doubt(meta);
+            }
+        }
+    }
+
+    /// Nobody knows whether what is running was executed: what its kind says is done about it.
+    pub(crate) fn doubt(&mut self, meta: &Meta) {
+        let Some(entry) = self.entries.get_mut(meta) else { return };
+        let Some(running) = &mut entry.running else { return };
+        running.doubted = true;
+        let execution = running.execution.clone();
+        let Some(operation) = entry.resource.ops.get(&execution.op).cloned() else { return };
+        // What was shown to the operator stays there: it may be shown because nothing else helped.
+        if running.stage == Stage::InDoubt {
+            return self.ask_operator(meta);
+        }
+        match operation.doubt {
+            Doubt::Repeat => self.wait(meta),
+            Doubt::Probe => {
+                running.stage = Stage::Probing;
+                let local = entry.map.local(&self.here);
+                self.call.effects.push(Effect::Probe { operation, execution, local });
+            }
+            Doubt::Ask => self.ask_operator(meta),
+        }
+    }
+
+    /// The probe or the operator says what became of it. What was not executed is executed now.
+    pub(crate) fn learnt_fate(
+        &mut self,
+        meta: &Meta,
+        op: &OpId,
+        stage: Stage,
+        executed: Option<bool>,
+        local: Option<LocalId>,
+    ) {
+        self.touch(meta);
+        let Some(running) = self.entries.get_mut(meta).and_then(|entry| entry.running.as_mut()) else {
+            return;
+        };
+        if running.execution.op != *op || running.stage != stage {
+            return;
+        }
+        match executed {
+            Some(true) => self.done(meta, 200, local),
+            Some(false) => {
+                (running.stage, running.doubted) = (Stage::Sent, false);
+                self.execute(meta);
+            }
+            None => self.ask_operator(meta),
+        }
+    }
+
+    /// A timer ran out: once more.
+    pub(crate) fn retry(&mut self, meta: &Meta) {
+        self.touch(meta);
+        let Some(running) = self.entries.get_mut(meta).and_then(|entry| entry.running.as_mut()) else {
+            return;
+        };
+        if running.stage == Stage::Waiting {
+            running.stage = Stage::Sent;
+            self.execute(meta);
+        }
+    }
+
+    /// It will never be executed, by any site.
+    pub(crate) fn withdraw(&mut self, meta: &Meta, op: &OpId, reply: Reply) {
+        let Some(entry) = self.entries.get_mut(meta) else { return };
+        entry.running.take_if(|running| running.execution.op == *op);
+        let body = entry.resource.ops.get(op).and_then(|op| op.body.clone());
+        let after = entry.resource.withdraw(op);
+        let changed = after.iter().filter_map(|id| entry.resource.ops.get(id).cloned());
+        self.call.ops.extend(changed.map(|op| (op.id.clone(), Some(op))));
+        self.call.ops.insert(op.clone(), None);
+        // A resource whose creation was refused never was.
+        if entry.resource.progress.known == crate::Version::default() {
+            self.entries.remove(meta);
+        }
+        self.senders.remove(op);
+        self.answer(op, reply);
+        self.call.effects.extend(body.map(Effect::Erase));
+    }
+
+    /// What is running was executed.
+    fn done(&mut self, meta: &Meta, status: u16, local: Option<LocalId>) {
+        let Some(entry) = self.entries.get_mut(meta) else { return };
+        let Some(running) = entry.running.take() else { return };
+        let op = running.execution.op.clone();
+        let creates = running.execution.how == How::Create && !entry.map.chosen;
+        let unnamed = creates && entry.resource.is_fresh(&op) && entry.resource.ops.len() == 1;
+        if creates && local.is_none() {
+            // A resource without an id can be neither read nor written: somebody has to look.
+            entry.running = Some(running);
+            self.answer(&op, Reply::Unknown);
+            return self.ask_operator(meta);
+        }
+        if let Some(local) = local.clone().filter(|_| creates) {
+            entry.map.set_local(&self.here, local);
+        }
+        if entry.resource.executed(&running.execution) {
+            self.answer(&op, Reply::Executed { status });
+        }
+        if let Some(LocalId(name)) = local.filter(|_| unnamed) {
+            self.rename(meta, Meta(name));
+        }
+    }
+
+    /// The first replica gave the resource its name.
+    fn rename(&mut self, from: &Meta, to: Meta) {
+        self.touch(&to);
+        let Some(mut entry) = self.entries.remove(from) else { return };
+        entry.map = entry.map.named(to.clone());
+        for op in entry.resource.ops.values_mut() {
+            op.resource = to.clone();
+            self.call.ops.insert(op.id.clone(), Some(op.clone()));
+        }
+        self.entries.insert(to, entry);
+    }
+
+    fn wait(&mut self, meta: &Meta) {
+        let Some(running) = self.entries.get_mut(meta).and_then(|entry| entry.running.as_mut()) else {
+            return;
+        };
+        running.stage = Stage::Waiting;
+        running.attempts = running.attempts.saturating_add(1);
+        let attempts = running.attempts;
+        self.wake(Timer::Retry(meta.clone()), attempts);
+    }
+
+    fn ask_operator(&mut self, meta: &Meta) {
+        let Some(running) = self.entries.get_mut(meta).and_then(|entry| entry.running.as_mut()) else {
+            return;
+        };
+        (running.stage, running.doubted) = (Stage::InDoubt, true);
+        let op = running.execution.op.clone();
+        self.call.effects.push(Effect::InDoubt { resource: meta.clone(), op });
+    }
+
+    /// The service here refuses what the first replica executed.
+    fn diverge(&mut self, meta: &Meta, op: &OpId, status: u16) {
+        let Some(entry) = self.entries.get_mut(meta) else { return };
+        (entry.running, entry.condition) = (None, Condition::Diverged { status });
+        self.call.effects.push(Effect::Diverged { resource: meta.clone(), op: op.clone(), status });
+        self.copy(meta);
+    }
+}

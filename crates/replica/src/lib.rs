@@ -1,0 +1,63 @@
+//! Replicated resources: what a site records of them, and what it executes so that all sites end equal.
+//!
+//! A [`Machine`] is one site. It is pure: [`Event`]s in, [`Effect`]s out, with no socket, clock, task or
+//! randomness. The mesh drives it:
+//!
+//! ```text
+//! Machine::restore(here, settings, every record that was persisted)
+//! machine.start(now, &mut effects)
+//! loop { carry out the effects, in order; machine.on(now, what happened next, &mut effects) }
+//! ```
+//!
+//! **What follows an [`Effect::Persist`] is carried out once that is durable**, and not before: so an
+//! operation is recorded before it is executed, an execution before its outcome counts, and what came from
+//! a peer before it is confirmed. A crash loses nothing but effects that were not carried out, and
+//! [`Machine::start`] takes up from the records alone.
+//!
+//! # The walk of one operation
+//!
+//! A client adds 13 to a register at Site1; its replicas are at Site1 and Site2.
+//!
+//! 1. [`Event::Accept`] at Site1 (`accept`): the level is one that is served, the resource exists. The
+//!    operation gets its identity, its stamp (`clock`), and what it has seen (`version`): what was executed
+//!    at Site1 by now.
+//! 2. `Persist` (`record`): the operation, and that it is about to be executed. At `@weak` the client is
+//!    answered now.
+//! 3. [`Effect::Execute`] (`execute`), with the sender's token: the first execution decides. A 4xx is the
+//!    client's answer, the operation is withdrawn, and no other site hears of it. A 5xx or no answer leaves
+//!    it in doubt: repeated, probed, or shown to the operator, as its kind says.
+//! 4. It was executed: `Persist`, then the client's [`Effect::Answer`], then [`Effect::Send`] to Site2
+//!    (`deliver`), again and again until Site2 confirms.
+//! 5. [`Event::Received`] at Site2: known already, or before one that it has seen: dropped, it comes again.
+//!    Else `Persist`, then the confirmation that it is recorded.
+//! 6. `resource` at Site2 takes one operation at a time and compares what the service has with what the rule
+//!    gives (`converge`): nothing to execute, this operation, or a replace and every add that counts again.
+//!    `Persist`, [`Effect::Execute`] with Site2's own credential, `Persist`, and the confirmation that it is
+//!    executed. A refusal here is a divergence: the replica is not read until it was copied anew (`moving`).
+//! 7. Every replica has confirmed that it executed it, and whatever is still under way has seen it: it is
+//!    forgotten, and its body erased.
+
+mod accept;
+mod clock;
+pub mod converge;
+mod deliver;
+mod entry;
+mod event;
+mod execute;
+mod machine;
+mod map;
+mod moving;
+mod operation;
+pub mod order;
+mod record;
+mod resource;
+mod version;
+
+pub use clock::{Clock, Skew, Stamp};
+pub use event::{Authority, Effect, Event, Message, Outcome, Reply, Subject, Ticket, Timer, Write};
+pub use machine::{Machine, Settings};
+pub use map::{Change, Naming, ReplicaMap, Unchangeable};
+pub use operation::{Body, Class, Doubt, Field, Level, LocalId, Meta, OpId, Operation, Who};
+pub use record::{Condition, Key, Record, Running, Stage, Unreadable};
+pub use resource::{Execution, How, Progress, Pruned, Resource, Snapshot, Step};
+pub use version::Version;

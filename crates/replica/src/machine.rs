@@ -1,0 +1,258 @@
+//! A site: events in, effects out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use scope::Site;
+
+use crate::clock::Clock;
+use crate::entry::Entry;
+use crate::event::{Effect, Event, Message, Reply, Ticket, Timer};
+use crate::map::ReplicaMap;
+use crate::operation::{Meta, OpId, Operation};
+use crate::record::{Condition, Key, Record, Stage};
+use crate::resource::{Resource, Snapshot};
+
+/// What an operator may set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// A peer's clock that is ahead by more is reported.
+    pub max_drift_ms: u64,
+    /// The first pause before something is tried again; it doubles each time.
+    pub retry_ms: u64,
+    /// The longest such pause.
+    pub max_retry_ms: u64,
+    /// A site that lacks more operations on a resource gets the state instead.
+    pub backlog: usize,
+    /// So many operations in one message.
+    pub batch: usize,
+}
+
+impl Default for Settings {
+    /// Seconds between sites that are hours away; a clock that is off by half a second is usual.
+    fn default() -> Settings {
+        Settings { max_drift_ms: 500, retry_ms: 1_000, max_retry_ms: 60_000, backlog: 1_000, batch: 64 }
+    }
+}
+
+/// How delivery to one site goes, over all resources.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Link {
+    pub down: bool,
+    pub attempts: u32,
+    /// A timer is running.
+    pub armed: bool,
+    /// Resources of which the site has something to confirm.
+    pub owed: BTreeSet<Meta>,
+}
+
+/// What one call collects: it becomes one atomic [`Effect::Persist`], then the effects.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Call {
+    pub wall_ms: u64,
+    /// Each resource that was looked at, as it was recorded before.
+    touched: BTreeMap<Meta, Option<Record>>,
+    /// Operations whose records changed, or went.
+    pub ops: BTreeMap<OpId, Option<Operation>>,
+    /// The counter or the clock changed.
+    pub site: bool,
+    pub effects: Vec<Effect>,
+    /// Sites that asked for a confirmation.
+    pub asking: BTreeSet<(Meta, Site)>,
+}
+
+/// All replicated resources at one site.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    pub(crate) here: Site,
+    pub(crate) settings: Settings,
+    pub(crate) counter: u64,
+    pub(crate) clock: Clock,
+    pub(crate) entries: BTreeMap<Meta, Entry>,
+    pub(crate) links: BTreeMap<Site, Link>,
+    /// Clients that wait.
+    pub(crate) asked: BTreeMap<OpId, Ticket>,
+    /// Operations whose sender's token is still at hand.
+    pub(crate) senders: BTreeSet<OpId>,
+    pub(crate) call: Call,
+}
+
+impl Machine {
+    /// A site with what it recorded before: nothing, the first time. Then [`Machine::start`].
+    #[must_use]
+    pub fn restore(here: Site, settings: Settings, records: impl IntoIterator<Item = Record>) -> Machine {
+        let (mut counter, mut clock) = (0, Clock::new(settings.max_drift_ms));
+        let mut ops = BTreeMap::<Meta, BTreeMap<OpId, Operation>>::new();
+        let mut states = Vec::new();
+        for record in records {
+            match record {
+                Record::Site { counter: last, clock: then } => (counter, clock) = (last, then),
+                Record::Operation(op) => {
+                    ops.entry(op.resource.clone()).or_default().insert(op.id.clone(), op);
+                }
+                Record::State { map, progress, running, condition, installing } => {
+                    states.push((map, progress, running, condition, installing));
+                }
+            }
+        }
+        let entry = |(map, progress, running, condition, installing): (ReplicaMap, _, _, _, _)| {
+            let resource = Resource::restore(progress, ops.remove(&map.meta).unwrap_or_default());
+            (map.meta.clone(), Entry { running, condition, installing, ..Entry::new(map, resource) })
+        };
+        let entries = states.into_iter().map(entry).collect();
+        let (links, asked, senders) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Machine { here, settings, counter, clock, entries, links, asked, senders, call: Call::default() }
+    }
+
+    /// Takes up what was under way. An execution that had no outcome is in doubt.
+    pub fn start(&mut self, wall_ms: u64, effects: &mut Vec<Effect>) {
+        self.begin(wall_ms);
+        for meta in self.entries.keys().cloned().collect::<Vec<_>>() {
+            self.touch(&meta);
+            let Some(entry) = self.entries.get(&meta) else { continue };
+            let stage = entry.running.as_ref().map(|running| running.stage);
+            if entry.installing.is_some() {
+                self.install(&meta);
+            } else if entry.condition != Condition::Good {
+                self.wake(Timer::Copy(meta.clone()), 1);
+            }
+            match stage {
+                Some(Stage::Sent | Stage::Probing | Stage::InDoubt) => self.doubt(&meta),
+                Some(Stage::Waiting) => self.wake(Timer::Retry(meta), 1),
+                None => {}
+            }
+        }
+        self.end(effects);
+    }
+
+    /// Something happened at this moment of the wall clock.
+    pub fn on(&mut self, wall_ms: u64, event: Event, effects: &mut Vec<Effect>) {
+        self.begin(wall_ms);
+        match event {
+            Event::Accept { ticket, write } => self.accept(ticket, write),
+            Event::Executed { resource, execution, outcome } => self.executed(&resource, &execution, outcome),
+            Event::Probed { resource, op, executed, local } => {
+                self.learnt_fate(&resource, &op, Stage::Probing, executed, local);
+            }
+            Event::Settle { resource, op, executed, local } => {
+                self.learnt_fate(&resource, &op, Stage::InDoubt, Some(executed), local);
+            }
+            Event::Received { from, message } => self.received(&from, message),
+            Event::Reach { site, up } => self.reach(&site, up),
+            Event::Fired(Timer::Deliver(site)) => self.deliver_again(&site),
+            Event::Fired(Timer::Retry(meta)) => self.retry(&meta),
+            Event::Fired(Timer::Copy(meta)) => self.copy(&meta),
+            Event::Change { ticket, resource, change } => self.change(ticket, &resource, &change),
+            Event::Fetched { map, snapshot } => self.fetched(&map, snapshot),
+            Event::Installed { resource, local } => self.installed(&resource, local),
+            Event::CopyFailed { resource } => self.copy_failed(&resource),
+            Event::Mended { resource } => self.mended(&resource),
+        }
+        self.end(effects);
+    }
+
+    /// What another replica needs beside the state of this site's service, which is to be read between
+    /// two equal answers of this. None while something is being executed, or is not good.
+    #[must_use]
+    pub fn snapshot(&self, meta: &Meta) -> Option<(ReplicaMap, Snapshot)> {
+        let entry = self.entries.get(meta)?;
+        let quiet = entry.running.is_none() && entry.is_good();
+        (quiet && entry.is_member(&self.here)).then(|| (entry.map.clone(), entry.resource.snapshot()))
+    }
+
+    /// Where a resource's replicas are, if it is known here.
+    #[must_use]
+    pub fn map(&self, meta: &Meta) -> Option<&ReplicaMap> {
+        self.entries.get(meta).map(|entry| &entry.map)
+    }
+
+    /// The resources that are known here, deleted ones too.
+    pub fn resources(&self) -> impl Iterator<Item = &Meta> {
+        self.entries.keys()
+    }
+
+    /// Whether the replica here may be read.
+    #[must_use]
+    pub fn is_readable(&self, meta: &Meta) -> bool {
+        self.entries.get(meta).is_some_and(|entry| entry.is_good() && entry.resource.is_here())
+    }
+
+    /// Operations of which nobody knows whether they were executed here, for the operator.
+    pub fn in_doubt(&self) -> impl Iterator<Item = (&Meta, &OpId)> {
+        self.entries.iter().filter_map(|(meta, entry)| {
+            let running = entry.running.as_ref().filter(|running| running.stage == Stage::InDoubt)?;
+            Some((meta, &running.execution.op))
+        })
+    }
+
+    /// Operations that a site is not known to have.
+    pub fn pending(&self, site: &Site) -> impl Iterator<Item = &Operation> {
+        self.entries.values().flat_map(|entry| entry.lacking(site))
+    }
+
+    /// How many operations are kept.
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        self.entries.values().map(|entry| entry.resource.ops.len()).sum()
+    }
+
+    /// Remembers how a resource was recorded; at the end of the call it is recorded where that changed.
+    pub(crate) fn touch(&mut self, meta: &Meta) {
+        if !self.call.touched.contains_key(meta) {
+            let before = self.entries.get(meta).map(Entry::record);
+            self.call.touched.insert(meta.clone(), before);
+        }
+    }
+
+    /// Tells a client, if it still waits.
+    pub(crate) fn answer(&mut self, op: &OpId, reply: Reply) {
+        if let Some(ticket) = self.asked.remove(op) {
+            self.call.effects.push(Effect::Answer { ticket, op: Some(op.clone()), reply });
+        }
+    }
+
+    /// Sets a timer, for longer with each attempt.
+    pub(crate) fn wake(&mut self, timer: Timer, attempts: u32) {
+        let factor = 1_u64.checked_shl(attempts.saturating_sub(1)).unwrap_or(u64::MAX);
+        let after_ms = self.settings.retry_ms.saturating_mul(factor).min(self.settings.max_retry_ms);
+        self.call.effects.push(Effect::Wake { timer, after_ms });
+    }
+
+    pub(crate) fn send(&mut self, to: &Site, message: Message) {
+        self.call.effects.push(Effect::Send { to: to.clone(), message });
+    }
+
+    fn begin(&mut self, wall_ms: u64) {
+        self.call = Call { wall_ms, ..Call::default() };
+    }
+
+    /// Goes on with every resource that was touched, then gives all that has to be durable, then the rest.
+    fn end(&mut self, effects: &mut Vec<Effect>) {
+        for meta in self.call.touched.keys().cloned().collect::<Vec<_>>() {
+            self.drive(&meta);
+            self.prune(&meta);
+            self.deliver(&meta);
+        }
+        let call = std::mem::take(&mut self.call);
+        let (mut put, mut remove) = (Vec::new(), Vec::new());
+        if call.site {
+            put.push(Record::Site { counter: self.counter, clock: self.clock });
+        }
+        for (id, op) in call.ops {
+            match op {
+                Some(op) => put.push(Record::Operation(op)),
+                None => remove.push(Key::Operation(id)),
+            }
+        }
+        for (meta, before) in call.touched {
+            match self.entries.get(&meta).map(Entry::record) {
+                Some(now) if before.as_ref() != Some(&now) => put.push(now),
+                None if before.is_some() => remove.push(Key::State(meta)),
+                _ => {}
+            }
+        }
+        if !put.is_empty() || !remove.is_empty() {
+            effects.push(Effect::Persist { put, remove });
+        }
+        effects.extend(call.effects);
+    }
+}

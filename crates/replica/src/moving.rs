@@ -1,0 +1,120 @@
+//! Replicas come, go, and are given the state of another.
+
+use scope::Site;
+
+use crate::event::{Effect, Reply, Ticket, Timer};
+use crate::machine::Machine;
+use crate::map::{Change, ReplicaMap};
+use crate::operation::{LocalId, Meta};
+use crate::record::{Condition, Stage};
+use crate::resource::Snapshot;
+use crate::version::Version;
+
+impl Machine {
+    /// The operator changes where replicas are.
+    pub(crate) fn change(&mut self, ticket: Ticket, meta: &Meta, change: &Change) {
+        self.touch(meta);
+        let reply = match self.entries.get_mut(meta) {
+            None => Reply::NoResource,
+            Some(entry) => {
+                self.call.site = true;
+                let stamp = self.clock.tick(self.call.wall_ms);
+                entry.map.change(change, stamp, &self.here).map_or_else(Reply::Unchanged, |()| Reply::Changed)
+            }
+        };
+        self.call.effects.push(Effect::Answer { ticket, op: None, reply });
+    }
+
+    /// Another site has more than it sends as operations.
+    pub(crate) fn behind(&mut self, from: &Site, meta: &Meta, known: &Version) {
+        self.call.asking.insert((meta.clone(), from.clone()));
+        let Some(entry) = self.entries.get_mut(meta) else { return };
+        let busy = entry.fetching || entry.installing.is_some();
+        if !busy && !entry.resource.progress.known.dominates(known) {
+            entry.fetching = true;
+            self.call.effects.push(Effect::CopyState { resource: meta.clone(), from: from.clone() });
+        }
+    }
+
+    /// Asks for the state of another replica: of one that can be reached, not always the same.
+    pub(crate) fn copy(&mut self, meta: &Meta) {
+        self.touch(meta);
+        let Some(entry) = self.entries.get_mut(meta) else { return };
+        if entry.is_good() || entry.fetching {
+            return;
+        }
+        let up = |site: &&Site| **site != self.here && self.links.get(*site).is_none_or(|link| !link.down);
+        let reachable: Vec<_> = entry.map.members().into_iter().filter(up).collect();
+        let turn = entry.copies.checked_rem(reachable.len()).unwrap_or(0);
+        let from = reachable.get(turn).copied().cloned();
+        entry.copies = entry.copies.wrapping_add(1);
+        match from {
+            Some(from) => {
+                entry.fetching = true;
+                self.call.effects.push(Effect::CopyState { resource: meta.clone(), from });
+            }
+            None => self.copy_failed(meta),
+        }
+    }
+
+    /// It did not work; once more, later. One that is only behind is told so again.
+    pub(crate) fn copy_failed(&mut self, meta: &Meta) {
+        self.touch(meta);
+        let Some(entry) = self.entries.get_mut(meta) else { return };
+        entry.fetching = false;
+        if !entry.is_good() {
+            let attempts = u32::try_from(entry.copies).unwrap_or(u32::MAX);
+            self.wake(Timer::Copy(meta.clone()), attempts);
+        }
+    }
+
+    /// The state of another replica is here. From now on the service is between two states, until it has it.
+    pub(crate) fn fetched(&mut self, map: &ReplicaMap, snapshot: Snapshot) {
+        let meta = map.meta.clone();
+        self.touch(&meta);
+        let Some(entry) = self.entries.get_mut(&meta).filter(|entry| entry.fetching) else { return };
+        entry.map.merge(map);
+        let stage = entry.running.as_ref().map(|running| running.stage);
+        let busy = matches!(stage, Some(Stage::Sent | Stage::Probing));
+        if busy || !entry.resource.can_copy(&self.here, &snapshot) {
+            return self.copy_failed(&meta);
+        }
+        // What was in doubt is erased with the state that it may have changed.
+        (entry.fetching, entry.running, entry.installing) = (false, None, Some(Box::new(snapshot)));
+        self.install(&meta);
+    }
+
+    pub(crate) fn install(&mut self, meta: &Meta) {
+        let local = self.entries.get(meta).and_then(|entry| entry.map.local(&self.here));
+        self.call.effects.push(Effect::Install { resource: meta.clone(), local });
+    }
+
+    /// The service here has the state of another replica.
+    pub(crate) fn installed(&mut self, meta: &Meta, local: Option<LocalId>) {
+        self.touch(meta);
+        let Some(entry) = self.entries.get_mut(meta) else { return };
+        let Some(snapshot) = entry.installing.take() else { return };
+        if let Some(local) = local {
+            entry.map.set_local(&self.here, local);
+        }
+        let before = entry.resource.ops.clone();
+        entry.resource.copy(&snapshot);
+        (entry.condition, entry.copies) = (Condition::Good, 0);
+        for id in before.keys().filter(|id| !entry.resource.ops.contains_key(id)) {
+            self.call.ops.insert(id.clone(), None);
+        }
+        self.call.site = true;
+        for op in snapshot.ops {
+            self.clock.see(self.call.wall_ms, op.stamp);
+            self.call.ops.insert(op.id.clone(), Some(op));
+        }
+    }
+
+    /// What the service refused had no effect, so the replica can go on from there.
+    pub(crate) fn mended(&mut self, meta: &Meta) {
+        self.touch(meta);
+        if let Some(entry) = self.entries.get_mut(meta) {
+            entry.condition = Condition::Good;
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What a site must not forget, and its bytes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Clock;
+use crate::map::ReplicaMap;
+use crate::operation::{Meta, OpId, Operation};
+use crate::resource::{Execution, Progress, Snapshot};
+
+/// The format of the bytes, checked on reading.
+const FORMAT: u8 = 1;
+
+/// Names a record: a later one of the same key takes its place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Key {
+    /// The site's own counter and clock.
+    Site,
+    /// An operation.
+    Operation(OpId),
+    /// The rest of what is known of a resource.
+    State(Meta),
+}
+
+/// How far an execution has come. It is recorded before the service is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Stage {
+    /// The service may be executing it. After a restart it is in doubt.
+    Sent,
+    /// Waiting for a timer to execute it once more: the service provably did not, or repeating is
+    /// harmless.
+    Waiting,
+    /// The service is asked whether it was executed.
+    Probing,
+    /// In doubt: the operator decides.
+    InDoubt,
+}
+
+/// The execution that a resource is busy with. There is one at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Running {
+    /// What is executed.
+    pub execution: Execution,
+    /// How far it is.
+    pub stage: Stage,
+    /// An earlier attempt may have been executed.
+    pub doubted: bool,
+    /// Attempts so far.
+    pub attempts: u32,
+}
+
+/// Whether this site's replica can be read and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Condition {
+    /// Yes.
+    Good,
+    /// The service refused what the first replica executed: not read, not counted, to be repaired.
+    Diverged {
+        /// What the service said.
+        status: u16,
+    },
+}
+
+/// One durable record. No credential is in any.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Record {
+    /// The site's own counter and clock.
+    Site {
+        /// The last counter given to an operation.
+        counter: u64,
+        /// The clock.
+        clock: Clock,
+    },
+    /// An operation.
+    Operation(Operation),
+    /// The rest of what is known of a resource.
+    State {
+        /// Where its replicas are.
+        map: ReplicaMap,
+        /// What is known and executed.
+        progress: Progress,
+        /// What is being executed.
+        running: Option<Running>,
+        /// Whether it is good.
+        condition: Condition,
+        /// The knowledge of another replica whose state the service here is being given.
+        installing: Option<Box<Snapshot>>,
+    },
+}
+
+/// Bytes that are no record of this format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    /// Written by another version.
+    Format(u8),
+    /// Cut short, or damaged.
+    Damaged,
+}
+
+impl Record {
+    /// Its key.
+    #[must_use]
+    pub fn key(&self) -> Key {
+        match self {
+            Record::Site { .. } => Key::Site,
+            Record::Operation(op) => Key::Operation(op.id.clone()),
+            Record::State { map, .. } => Key::State(map.meta.clone()),
+        }
+    }
+
+    /// Its bytes, to be stored under its key.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        encode(self)
+    }
+
+    /// Reads [`Record::bytes`].
+    pub fn read(bytes: &[u8]) -> Result<Record, Unreadable> {
+        decode(bytes)
+    }
+}
+
+/// The format, then the value.
+pub(crate) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
+    // Into memory, types without a length unknown beforehand: it cannot fail.
+    let value = postcard::to_allocvec(value).unwrap_or_default();
+    let mut bytes = vec![FORMAT];
+    bytes.extend(value);
+    bytes
+}
+
+/// Reads [`encode`].
+pub(crate) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Unreadable> {
+    match bytes.split_first() {
+        Some((&FORMAT, value)) => match postcard::take_from_bytes(value) {
+            Ok((value, [])) => Ok(value),
+            _ => Err(Unreadable::Damaged),
+        },
+        Some((&other, _)) => Err(Unreadable::Format(other)),
+        None => Err(Unreadable::Damaged),
+    }
+}

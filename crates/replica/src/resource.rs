@@ -1,0 +1,385 @@
+//! One replicated resource at one site: what is known, what was executed, what is to be executed next.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use scope::Site;
+use serde::{Deserialize, Serialize};
+
+use crate::converge::Target;
+use crate::operation::{Body, Class, Field, Level, OpId, Operation};
+use crate::version::Version;
+
+/// How an operation is to be executed at this site's service, now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum How {
+    /// The service does not have the resource: make it.
+    Create,
+    /// Set all of it. It erases every add and patch before it.
+    Replace,
+    /// Remove it.
+    Delete,
+    /// Apply it.
+    Add,
+    /// Set these fields only: the operation's others were overwritten.
+    Patch(BTreeSet<Field>),
+    /// Do it.
+    Action,
+}
+
+/// One execution of an operation by this site's service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Execution {
+    /// Of which operation.
+    pub op: OpId,
+    /// In which way.
+    pub how: How,
+}
+
+/// What a resource wants next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// This execution; then [`Resource::executed`].
+    Execute(Execution),
+    /// An operation that was accepted here loses to what was executed since, before it was itself
+    /// executed anywhere; then [`Resource::withdraw`].
+    Beaten(OpId),
+}
+
+/// What this site's service holds, in terms of operations. A [`Target`] that was reached, or is being.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Local {
+    base: Option<OpId>,
+    adds: BTreeSet<OpId>,
+    fields: BTreeMap<Field, OpId>,
+}
+
+/// What must survive of a resource, beside its operations.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Its level.
+    pub level: Level,
+    /// The operations that are recorded at this site.
+    pub known: Version,
+    /// The operations that were executed here, or skipped because they lost to one that was.
+    pub done: Version,
+    /// Accepted here and not yet executed anywhere: no other site knows of them.
+    fresh: BTreeSet<OpId>,
+    local: Local,
+}
+
+/// A replicated resource as one site sees it.
+///
+/// Operations are taken one at a time, each after all that it has seen, those accepted here first. After
+/// each the service is brought to the state that [the rule](crate::converge) gives for the ones taken, so
+/// `done` is at every moment what a client of this site can have seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    pub(crate) ops: BTreeMap<OpId, Operation>,
+    pub(crate) progress: Progress,
+    taking: Option<OpId>,
+}
+
+impl Resource {
+    /// A resource of which nothing is known yet.
+    #[must_use]
+    pub fn new(level: Level) -> Resource {
+        Resource::restore(
+            Progress {
+                level,
+                known: Version::default(),
+                done: Version::default(),
+                fresh: BTreeSet::new(),
+                local: Local::default(),
+            },
+            BTreeMap::new(),
+        )
+    }
+
+    /// As it was recorded.
+    #[must_use]
+    pub fn restore(progress: Progress, ops: BTreeMap<OpId, Operation>) -> Resource {
+        Resource { ops, progress, taking: None }
+    }
+
+    /// What an operation that this site accepts now comes after.
+    #[must_use]
+    pub fn seen(&self, here: &Site) -> Version {
+        let mut seen = self.progress.done.clone();
+        seen.set(here, self.progress.known.of(here).max(seen.of(here)));
+        seen
+    }
+
+    /// Whether the resource exists for one who has seen this much.
+    #[must_use]
+    pub fn exists(&self, seen: &Version) -> bool {
+        Target::of(self.ops.values().filter(|op| seen.covers(&op.id))).base.is_some()
+    }
+
+    /// Records an operation that this site accepted, with [`Resource::seen`].
+    pub fn accept(&mut self, op: Operation) {
+        self.progress.known.add(&op.id);
+        self.progress.fresh.insert(op.id.clone());
+        self.ops.insert(op.id.clone(), op);
+    }
+
+    /// Records an operation from another site. False: it is known, or comes before one that it has seen;
+    /// it will be sent again.
+    pub fn learn(&mut self, op: Operation) -> bool {
+        if self.progress.known.covers(&op.id) || !self.progress.known.dominates(&op.seen) {
+            return false;
+        }
+        self.progress.known.add(&op.id);
+        self.ops.insert(op.id.clone(), op);
+        true
+    }
+
+    /// Whether it was accepted here and not yet executed: this execution decides.
+    #[must_use]
+    pub fn is_fresh(&self, op: &OpId) -> bool {
+        self.progress.fresh.contains(op)
+    }
+
+    /// The operations that other sites may learn, each after all that it has seen.
+    pub fn shared(&self) -> impl Iterator<Item = &Operation> {
+        let mut ops: Vec<_> = self.ops.values().filter(|op| !self.is_fresh(&op.id)).collect();
+        // What was seen has the lower stamp.
+        ops.sort_by(|a, b| a.rank().cmp(&b.rank()));
+        ops.into_iter()
+    }
+
+    /// What is to be done next to bring the service to the state that the rule gives. It is the same
+    /// until it was done.
+    pub fn step(&mut self) -> Option<Step> {
+        loop {
+            if let Some(execution) = self.missing() {
+                return Some(Step::Execute(execution));
+            }
+            match self.taking.take() {
+                Some(op) if self.is_fresh(&op) => return Some(Step::Beaten(op)),
+                Some(op) => self.progress.done.add(&op),
+                None => {}
+            }
+            self.taking = Some(self.ready()?.id.clone());
+        }
+    }
+
+    /// The service executed it. True where that decided about an operation that was accepted here.
+    pub fn executed(&mut self, execution: &Execution) -> bool {
+        let Execution { op, how } = execution;
+        let local = &mut self.progress.local;
+        match how {
+            How::Create | How::Replace => {
+                *local = Local { base: Some(op.clone()), ..Local::default() };
+            }
+            How::Delete => *local = Local::default(),
+            How::Add | How::Action => {
+                local.adds.insert(op.clone());
+            }
+            How::Patch(fields) => {
+                local.fields.extend(fields.iter().map(|field| (field.clone(), op.clone())));
+            }
+        }
+        self.progress.done.add(op);
+        if self.taking.as_ref() == Some(op) {
+            self.taking = None;
+        }
+        self.progress.fresh.remove(op)
+    }
+
+    /// Forgets an operation that was accepted here and that no site executed. Returns the ones accepted
+    /// after it: they have no longer seen it.
+    pub fn withdraw(&mut self, id: &OpId) -> Vec<OpId> {
+        let Some(op) = self.ops.remove(id) else { return Vec::new() };
+        self.progress.fresh.remove(id);
+        if self.taking.as_ref() == Some(id) {
+            self.taking = None;
+        }
+        let before = op.seen.of(&id.site);
+        if self.progress.known.of(&id.site) == id.counter {
+            self.progress.known.set(&id.site, before);
+        }
+        let mut after = Vec::new();
+        for later in self.ops.values_mut() {
+            if later.id.site == id.site && later.seen.of(&id.site) == id.counter {
+                later.seen.set(&id.site, before);
+                after.push(later.id.clone());
+            }
+        }
+        after
+    }
+
+    /// Whether the state of a replica may take the place of the one here. Not where the replica has not
+    /// executed something from elsewhere that this site has: others were told that whatever is accepted
+    /// here has seen it.
+    #[must_use]
+    pub fn can_copy(&self, here: &Site, from: &Snapshot) -> bool {
+        let mut ours = self.progress.done.clone();
+        ours.set(here, 0);
+        from.progress.done.dominates(&ours)
+    }
+
+    /// Takes over the state of a replica, which the service here was given: `from` as it was there. What
+    /// this site accepted beyond it is executed on top. [`Resource::can_copy`] says whether it may.
+    pub fn copy(&mut self, from: &Snapshot) {
+        let theirs = &from.progress.known;
+        self.ops.retain(|id, _| !theirs.covers(id));
+        self.ops.extend(from.ops.iter().map(|op| (op.id.clone(), op.clone())));
+        self.progress.known.merge(theirs);
+        self.progress.done = from.progress.done.clone();
+        self.progress.local = from.progress.local.clone();
+        self.taking = None;
+    }
+
+    /// What another replica needs beside the state of the service, to start from it.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let mut progress = self.progress.clone();
+        // What is fresh is not executed anywhere, and may never be.
+        for id in std::mem::take(&mut progress.fresh).iter().rev() {
+            let before = self.ops.get(id).map_or(0, |op| op.seen.of(&id.site));
+            progress.known.set(&id.site, before);
+        }
+        Snapshot { progress, ops: self.shared().cloned().collect() }
+    }
+
+    /// Forgets operations that can no longer change anything. `stable` says that every replica has
+    /// executed one, and that every operation not known here has seen it.
+    pub fn prune(&mut self, stable: impl Fn(&OpId) -> bool) -> Pruned {
+        let target = self.target();
+        let waits = self.ops.keys().any(|id| !self.progress.done.covers(id));
+        if waits || self.missing().is_some() || target.base.as_ref().is_some_and(|base| !stable(base)) {
+            return Pruned::default();
+        }
+        // The base and the fields' winners stay for comparison with what is concurrent to them, without
+        // their bodies: what comes has seen them, so they are not executed again. A delete stays for as
+        // long as it beats something that stays.
+        let compared =
+            |id: &OpId| target.base.as_ref() == Some(id) || target.fields.values().any(|winner| winner == id);
+        let (mut pruned, mut deletes) = (Pruned::default(), Vec::new());
+        for (id, op) in std::mem::take(&mut self.ops) {
+            if op.class == Class::Delete {
+                deletes.push(op);
+            } else if !stable(&id) || compared(&id) {
+                self.ops.insert(id, op);
+            } else {
+                self.progress.local.adds.remove(&id);
+                pruned.gone.push(op);
+            }
+        }
+        for op in deletes {
+            if stable(&op.id) && self.ops.values().all(|other| other.class == Class::Delete || other.saw(&op))
+            {
+                pruned.gone.push(op);
+            } else {
+                self.ops.insert(op.id.clone(), op);
+            }
+        }
+        for op in self.ops.values_mut().filter(|op| stable(&op.id)) {
+            pruned.emptied.extend(op.body.take().map(|body| (op.id.clone(), body)));
+        }
+        pruned
+    }
+
+    /// Whether the service here has the resource.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        self.progress.local.base.is_some()
+    }
+
+    /// What the operations that were taken make.
+    fn target(&self) -> Target {
+        Target::of(
+            self.ops
+                .values()
+                .filter(|op| self.progress.done.covers(&op.id) || self.taking.as_ref() == Some(&op.id)),
+        )
+    }
+
+    /// The first execution that the service lacks for the operations that were taken.
+    fn missing(&self) -> Option<Execution> {
+        if self.progress.level == Level::Weak {
+            return self.in_own_order();
+        }
+        let (target, local) = (self.target(), &self.progress.local);
+        let Some(base) = target.base else {
+            local.base.as_ref()?;
+            return self.delete();
+        };
+        if local.base.as_ref() != Some(&base) {
+            let how = if local.base.is_some() { How::Replace } else { How::Create };
+            return Some(Execution { op: base, how });
+        }
+        let add = target.adds.difference(&local.adds).filter_map(|id| self.ops.get(id));
+        let patch = target.fields.iter().filter(|&(field, id)| local.fields.get(field) != Some(id));
+        let first =
+            add.chain(patch.filter_map(|(_, id)| self.ops.get(id))).min_by(|a, b| a.rank().cmp(&b.rank()))?;
+        let how = match first.class {
+            Class::Patch(_) => How::Patch(
+                target
+                    .fields
+                    .iter()
+                    .filter(|&(field, id)| *id == first.id && local.fields.get(field) != Some(id))
+                    .map(|(field, _)| field.clone())
+                    .collect(),
+            ),
+            Class::Action { .. } => How::Action,
+            _ => How::Add,
+        };
+        Some(Execution { op: first.id.clone(), how })
+    }
+
+    /// The delete that ends what the service has: one that its base had not seen.
+    fn delete(&self) -> Option<Execution> {
+        let base = self.progress.local.base.as_ref().and_then(|id| self.ops.get(id));
+        let taken =
+            |op: &&Operation| self.progress.done.covers(&op.id) || self.taking.as_ref() == Some(&op.id);
+        self.ops
+            .values()
+            .filter(taken)
+            .filter(|op| op.class == Class::Delete && base.is_none_or(|base| !base.saw(op)))
+            .max_by(|a, b| a.rank().cmp(&b.rank()))
+            .map(|op| Execution { op: op.id.clone(), how: How::Delete })
+    }
+
+    /// At `@weak` each is executed once, as it comes.
+    fn in_own_order(&self) -> Option<Execution> {
+        let op = self.ops.get(self.taking.as_ref()?)?;
+        let how = match &op.class {
+            Class::Create => How::Create,
+            Class::Replace => How::Replace,
+            Class::Delete => How::Delete,
+            Class::Add => How::Add,
+            Class::Patch(fields) => How::Patch(fields.clone()),
+            Class::Action { .. } => How::Action,
+        };
+        Some(Execution { op: op.id.clone(), how })
+    }
+
+    /// The operation to take next: all that it has seen was taken. Those accepted here come first, since
+    /// a client waits for them.
+    fn ready(&self) -> Option<&Operation> {
+        let done = &self.progress.done;
+        self.ops
+            .values()
+            .filter(|op| !done.covers(&op.id) && done.dominates(&op.seen))
+            .min_by_key(|op| (!self.is_fresh(&op.id), op.rank()))
+    }
+}
+
+/// A replica's knowledge of a resource, sent beside the state of its service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// What it knew and had executed.
+    pub progress: Progress,
+    /// The operations that it still kept.
+    pub ops: Vec<Operation>,
+}
+
+/// What [`Resource::prune`] forgot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// These operations.
+    pub gone: Vec<Operation>,
+    /// The bodies of these, which stay for comparison.
+    pub emptied: Vec<(OpId, Body)>,
+}

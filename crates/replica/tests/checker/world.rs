@@ -1,0 +1,350 @@
+//! Three sites over a network that loses, doubles and delays, with meshes that crash at any moment.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use replica::{
+    Authority, Effect, Event, Execution, Key, LocalId, Machine, Message, Meta, OpId, Operation, Outcome,
+    Record, Reply, Settings, Ticket, Timer, Write,
+};
+use scope::Site;
+
+use crate::app::App;
+use crate::chance::Chance;
+use crate::service::Service;
+
+/// A request that the service has not answered.
+struct Request {
+    operation: Operation,
+    execution: Execution,
+    local: Option<LocalId>,
+    authority: Authority,
+}
+
+/// One site.
+pub(crate) struct Place {
+    pub(crate) site: Site,
+    pub(crate) machine: Machine,
+    pub(crate) service: Service,
+    disk: BTreeMap<Key, Vec<u8>>,
+    requests: Vec<Request>,
+    probes: Vec<(Meta, OpId)>,
+    copies: Vec<(Meta, Site)>,
+    installs: Vec<(Meta, Option<LocalId>)>,
+    spool: BTreeMap<Meta, App>,
+    timers: BTreeSet<Timer>,
+    /// Resources that the service was made to refuse.
+    refusing: BTreeSet<Meta>,
+    skew_ms: u64,
+}
+
+/// How kind the world is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Weather {
+    /// Anything goes wrong.
+    Foul,
+    /// Nothing does.
+    Fair,
+}
+
+pub(crate) struct World {
+    seed: u64,
+    pub(crate) places: Vec<Place>,
+    pub(crate) chance: Chance,
+    pub(crate) weather: Weather,
+    pub(crate) settings: Settings,
+    network: Vec<(usize, Site, Vec<u8>)>,
+    now_ms: u64,
+    tickets: u64,
+    /// Operations that more than their first site can know of.
+    pub(crate) history: BTreeMap<OpId, Operation>,
+    /// What clients were told.
+    pub(crate) told: BTreeMap<Ticket, (Option<OpId>, Reply)>,
+    /// Replicas that refused without a reason.
+    pub(crate) diverged: usize,
+    pub(crate) provoked: usize,
+    pub(crate) installs: usize,
+    pub(crate) crashes: usize,
+    pub(crate) doubts: usize,
+    pub(crate) released: Vec<(Site, Meta, bool)>,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, sites: usize, settings: Settings) -> World {
+        let mut chance = Chance::new(seed);
+        let mut places = Vec::new();
+        for index in 0..sites {
+            let site = Site::new(&format!("Site{index}")).unwrap();
+            places.push(Place {
+                machine: Machine::restore(site.clone(), settings, []),
+                service: Service::new(site.name()),
+                site,
+                disk: BTreeMap::new(),
+                requests: Vec::new(),
+                probes: Vec::new(),
+                copies: Vec::new(),
+                installs: Vec::new(),
+                spool: BTreeMap::new(),
+                timers: BTreeSet::new(),
+                refusing: BTreeSet::new(),
+                skew_ms: chance.next() % 5_000,
+            });
+        }
+        World {
+            seed,
+            places,
+            chance,
+            weather: Weather::Foul,
+            settings,
+            network: Vec::new(),
+            now_ms: 0,
+            tickets: 0,
+            history: BTreeMap::new(),
+            told: BTreeMap::new(),
+            diverged: 0,
+            provoked: 0,
+            installs: 0,
+            crashes: 0,
+            doubts: 0,
+            released: Vec::new(),
+        }
+    }
+
+    fn bad(&mut self, percent: usize) -> bool {
+        self.weather == Weather::Foul && self.chance.percent(percent)
+    }
+
+    pub(crate) fn write(&mut self, at: usize, write: Write) -> Ticket {
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        self.event(at, Event::Accept { ticket, write });
+        ticket
+    }
+
+    /// Something happens at a site, and it does what it wants, or crashes on the way.
+    pub(crate) fn event(&mut self, at: usize, event: Event) {
+        self.now_ms += 7;
+        let place = &mut self.places[at];
+        let mut effects = Vec::new();
+        place.machine.on(self.now_ms + place.skew_ms, event, &mut effects);
+        self.carry_out(at, effects);
+    }
+
+    fn carry_out(&mut self, at: usize, effects: Vec<Effect>) {
+        let persists = effects.iter().filter(|effect| matches!(effect, Effect::Persist { .. })).count();
+        assert!(persists <= 1 && (persists == 0 || matches!(effects[0], Effect::Persist { .. })));
+        for effect in effects {
+            if self.bad(1) {
+                return self.crash(at);
+            }
+            self.do_one(at, effect);
+        }
+    }
+
+    fn do_one(&mut self, at: usize, effect: Effect) {
+        let place = &mut self.places[at];
+        match effect {
+            Effect::Persist { put, remove } => {
+                for record in put {
+                    place.disk.insert(record.key(), record.bytes());
+                }
+                for key in remove {
+                    place.disk.remove(&key);
+                }
+            }
+            Effect::Answer { ticket, op, reply } => {
+                assert!(self.told.insert(ticket, (op, reply)).is_none(), "answered twice");
+            }
+            Effect::Execute { operation, execution, local, authority } => {
+                place.requests.push(Request { operation, execution, local, authority });
+            }
+            Effect::Probe { operation, .. } => place.probes.push((operation.resource, operation.id)),
+            Effect::Send { to, message } => {
+                if let Message::Operations { operations, .. } = &message {
+                    self.history.extend(operations.iter().map(|op| (op.id.clone(), op.clone())));
+                }
+                self.network.push((at, to, message.bytes()));
+            }
+            Effect::Wake { timer, .. } => {
+                place.timers.insert(timer);
+            }
+            Effect::CopyState { resource, from } => place.copies.push((resource, from)),
+            Effect::Install { resource, local } => place.installs.push((resource, local)),
+            Effect::Diverged { resource, .. } => {
+                self.diverged += 1;
+                place.refusing.insert(resource);
+            }
+            Effect::Release { resource, local, keep } => {
+                if let Some(local) = local.filter(|_| !keep) {
+                    place.service.registers.remove(&local);
+                }
+                self.released.push((place.site.clone(), resource, keep));
+            }
+            Effect::InDoubt { .. } => self.doubts += 1,
+            Effect::Erase(_) | Effect::Skewed { .. } => {}
+        }
+    }
+
+    /// The mesh ends, and starts with exactly what was durable. What the service was asked, it may do.
+    pub(crate) fn crash(&mut self, at: usize) {
+        self.crashes += 1;
+        for request in std::mem::take(&mut self.places[at].requests) {
+            let service = &mut self.places[at].service;
+            if self.chance.percent(50) {
+                service.execute(&request.operation, &request.execution, request.local);
+            } else {
+                service.ignore(&request.operation.id);
+            }
+        }
+        let place = &mut self.places[at];
+        (place.probes, place.copies, place.installs, place.timers) = Default::default();
+        let records = place.disk.values().map(|bytes| Record::read(bytes).unwrap());
+        place.machine = Machine::restore(place.site.clone(), self.settings, records);
+        let mut effects = Vec::new();
+        place.machine.start(self.now_ms, &mut effects);
+        for effect in effects {
+            self.do_one(at, effect);
+        }
+    }
+
+    /// One thing happens, somewhere.
+    pub(crate) fn step(&mut self) {
+        let at = self.chance.below(self.places.len());
+        match self.chance.below(10) {
+            0..=3 => self.message(),
+            4..=6 => self.request(at),
+            7 => self.timer(at),
+            8 => self.copy(at),
+            _ => self.probe(at),
+        }
+    }
+
+    /// A message arrives: any, once, twice or never.
+    fn message(&mut self) {
+        if self.network.is_empty() {
+            return;
+        }
+        let index = self.chance.below(self.network.len());
+        let (from, to, bytes) =
+            if self.bad(15) { self.network[index].clone() } else { self.network.swap_remove(index) };
+        if self.bad(20) {
+            return;
+        }
+        let from = self.places[from].site.clone();
+        let Some(to) = self.places.iter().position(|place| place.site == to) else { return };
+        let message = Message::read(&bytes).unwrap();
+        self.event(to, Event::Received { from, message });
+    }
+
+    /// The service answers.
+    fn request(&mut self, at: usize) {
+        if self.places[at].requests.is_empty() {
+            return;
+        }
+        let Request { operation, execution, local, authority } = self.places[at].requests.swap_remove(0);
+        let (silent, deaf) = (self.bad(10), self.bad(10));
+        let refuses = self.bad(if authority == Authority::Sender { 10 } else { 1 });
+        let service = &mut self.places[at].service;
+        let outcome = if refuses && authority != Authority::Unproven {
+            self.provoked += usize::from(authority == Authority::Site);
+            service.ignore(&operation.id);
+            Outcome::Refused { status: 403 }
+        } else if deaf {
+            service.ignore(&operation.id);
+            if silent { Outcome::Unknown } else { Outcome::NotExecuted }
+        } else {
+            let outcome = service.execute(&operation, &execution, local);
+            if silent { Outcome::Unknown } else { outcome }
+        };
+        self.event(at, Event::Executed { resource: operation.resource, execution, outcome });
+    }
+
+    fn timer(&mut self, at: usize) {
+        let timers: Vec<_> = self.places[at].timers.iter().cloned().collect();
+        if !timers.is_empty() {
+            let timer = timers[self.chance.below(timers.len())].clone();
+            self.places[at].timers.remove(&timer);
+            self.event(at, Event::Fired(timer));
+        }
+    }
+
+    /// The truth is found, or not.
+    fn probe(&mut self, at: usize) {
+        let Some((resource, op)) = self.places[at].probes.pop() else { return };
+        let (done, local) = self.places[at].service.fates.get(&op).cloned().unwrap_or_default();
+        let executed = if self.bad(20) { None } else { Some(done) };
+        self.event(at, Event::Probed { resource, op, executed, local });
+    }
+
+    /// A state is fetched from another site, or a fetched one is installed.
+    fn copy(&mut self, at: usize) {
+        if let Some((resource, local)) = self.places[at].installs.pop() {
+            if self.bad(20) {
+                return self.crash(at);
+            }
+            let place = &mut self.places[at];
+            let local = local.unwrap_or_else(|| place.service.fresh_id());
+            place.service.erased(&local);
+            place.service.registers.insert(local.clone(), place.spool[&resource].clone());
+            if self.bad(20) {
+                return self.crash(at);
+            }
+            self.installs += 1;
+            return self.event(at, Event::Installed { resource, local: Some(local) });
+        }
+        let Some((resource, from)) = self.places[at].copies.pop() else { return };
+        let from = self.places.iter().position(|place| place.site == from).unwrap();
+        let taken = if self.bad(20) { None } else { self.places[from].machine.snapshot(&resource) };
+        let Some((map, snapshot)) = taken else {
+            return self.event(at, Event::CopyFailed { resource });
+        };
+        let ops = snapshot.ops.iter().filter(|op| op.body.is_some());
+        self.history.extend(ops.map(|op| (op.id.clone(), op.clone())));
+        let theirs = map.local(&self.places[from].site);
+        let state = theirs.and_then(|local| self.places[from].service.registers.get(&local).cloned());
+        self.places[at].spool.insert(resource, state.unwrap_or_default());
+        self.event(at, Event::Fetched { map, snapshot });
+    }
+
+    /// The operator looks, and says what is true.
+    pub(crate) fn settle(&mut self, at: usize) {
+        let place = &self.places[at];
+        let found = place.machine.in_doubt().next().map(|(meta, op)| (meta.clone(), op.clone()));
+        if let Some((resource, op)) = found {
+            let (executed, local) = place.service.fates.get(&op).cloned().unwrap_or_default();
+            self.event(at, Event::Settle { resource, op, executed, local });
+        }
+        // Where all refuse, there is no good one to copy from.
+        if let Some(resource) = self.places[at].refusing.pop_first() {
+            self.event(at, Event::Mended { resource });
+        }
+    }
+
+    /// Nothing goes wrong any more, for as long as it takes.
+    pub(crate) fn heal(&mut self) {
+        self.weather = Weather::Fair;
+        for round in 0..100_000 {
+            self.step();
+            if round % 20 == 0 {
+                (0..self.places.len()).for_each(|at| self.settle(at));
+            }
+            if round % 100 == 0 && self.is_quiet() {
+                return;
+            }
+        }
+        let waiting = |place: &Place| (place.timers.clone(), place.requests.len(), place.copies.clone());
+        let waiting: Vec<_> = self.places.iter().map(waiting).collect();
+        panic!("seed {}: it does not come to rest: {waiting:?}", self.seed);
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.network.is_empty()
+            && self.places.iter().all(|place| {
+                place.timers.is_empty()
+                    && place.requests.is_empty()
+                    && place.probes.is_empty()
+                    && place.copies.is_empty()
+                    && place.installs.is_empty()
+                    && place.machine.in_doubt().next().is_none()
+            })
+    }
+}
