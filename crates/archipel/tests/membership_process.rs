@@ -28,8 +28,8 @@ fn two(service: &Upstream) -> ((Home, Running), (Home, Running)) {
     let second = first.another("Site2");
     second.write(&configuration("Site2", service, &format!("join = [\"{}\"]", one.link_address())));
     let mut other = second.run();
-    one.until("Site2 has joined");
-    other.until("Site1 has joined");
+    one.has_said("Site2 has joined");
+    other.has_said("Site1 has joined");
     ((first, one), (second, other))
 }
 

@@ -110,6 +110,13 @@ pub struct Running {
 }
 
 impl Running {
+    /// Reads what it says until a line has this, unless one had it already.
+    pub fn has_said(&mut self, text: &str) {
+        if !self.said.iter().any(|line| line.contains(text)) {
+            self.until(text);
+        }
+    }
+
     /// Reads what it says until a line has this; that line.
     pub fn until(&mut self, text: &str) -> String {
         loop {
