@@ -76,8 +76,7 @@ pub struct Merger {
     shape: Shape,
     phase: Phase,
     probe: Probe,
-    /// What was taken of the source that is probed: coded, and decoded.
-    raw: Vec<Bytes>,
+    /// What was taken of the source that is probed, decoded.
     plain: Vec<u8>,
     ready: BinaryHeap<Reverse<(Rank, usize)>>,
     /// Slots whose next item is not known. Without an order, the current one is the last.
@@ -143,7 +142,6 @@ impl Merger {
             shape: Shape::Array,
             phase: Phase::Opening,
             probe: Probe::default(),
-            raw: Vec::new(),
             plain: Vec::new(),
             ready: BinaryHeap::new(),
             positions: None,
@@ -277,11 +275,9 @@ impl Merger {
 
     /// What was pushed of a source, as it was, where the answer is no list.
     pub fn take_raw(&mut self, source: usize) -> Vec<Bytes> {
-        let probed = self.probed().and_then(|index| self.slots.get(index)).map(|slot| slot.source);
-        let mut raw = if probed == Some(source) { std::mem::take(&mut self.raw) } else { Vec::new() };
-        if let Some(slot) = self.slot(source) {
-            raw.extend(slot.lane.take_inbox());
-        }
+        let Some(slot) = self.slot(source) else { return Vec::new() };
+        let mut raw = std::mem::take(&mut slot.raw);
+        raw.extend(slot.lane.take_inbox());
         raw
     }
 

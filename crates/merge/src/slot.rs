@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
 use profile::Paging;
 
 use crate::envelope::Told;
@@ -47,6 +48,8 @@ pub(crate) struct Slot {
     /// It is under a `^`, and told only once that is settled.
     pub(crate) unique: bool,
     pub(crate) json: Json,
+    /// What was taken of it to see what it is, as it came.
+    pub(crate) raw: Vec<Bytes>,
     /// The next page, as a header tells it.
     pub(crate) link: Option<String>,
     /// The next page, as it was told in any way, once the answer was read to its end.
@@ -71,6 +74,7 @@ impl Slot {
             lane: Lane::new(),
             unique,
             json: Json::Unsaid,
+            raw: Vec::new(),
             link: None,
             next: None,
             more: false,
@@ -143,6 +147,7 @@ impl Slot {
     pub(crate) fn fail(&mut self, fault: Fault) {
         self.status = Status::Failed(fault);
         self.lane.close();
+        self.raw = Vec::new();
         self.head = None;
         self.held.clear();
     }

@@ -5,7 +5,7 @@ use profile::Next;
 
 use super::{Merger, Phase, Progress};
 use crate::error::{Broken, Fault};
-use crate::probe::Look;
+use crate::probe::{Look, Probe};
 use crate::scan::{JsonSpace, Shape};
 use crate::slot::{Json, Slot, Status};
 
@@ -18,19 +18,20 @@ impl Merger {
         Progress::Going
     }
 
-    /// The first source that has an answer: what it is, the whole is.
-    pub(super) fn probed(&self) -> Option<usize> {
-        self.slots.iter().position(Slot::is_open)
+    /// The first source whose answer may be JSON: what it is, the whole is.
+    fn probed(&self) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.is_open() && slot.json != Json::No)
     }
 
     pub(super) fn probing(&mut self) -> Result<Progress, Broken> {
-        let Some(index) = self.probed() else { return Err(Broken::Nothing) };
-        let Some(slot) = self.slots.get_mut(index) else { return Err(Broken::Nothing) };
-        if slot.json == Json::No {
-            self.phase = Phase::NotAList;
+        let Some(index) = self.probed() else {
+            // None has JSON: that is no list but a resource, if it is anything.
+            let any = self.slots.iter().any(Slot::is_open);
+            self.phase = if any { Phase::NotAList } else { Phase::Broken(Broken::Nothing) };
             return Ok(Progress::Going);
-        }
-        let look = match slot.lane.bytes(Some(&mut self.raw)) {
+        };
+        let Some(slot) = self.slots.get_mut(index) else { return Err(Broken::Nothing) };
+        let look = match slot.lane.bytes(Some(&mut slot.raw)) {
             Ok((plain, false)) if plain.is_empty() => return Ok(Progress::Blocked),
             Ok((plain, over)) => {
                 self.plain.extend_from_slice(&plain);
@@ -42,25 +43,27 @@ impl Merger {
             Look::Undecided => {}
             // Nobody said that it is JSON, and it does not look like a list: it is some text.
             Look::Fault(Fault::Json(_)) if slot.json == Json::Unsaid && !is_open(&self.plain) => {
-                self.phase = Phase::NotAList;
+                slot.json = Json::No;
+                self.probe = Probe::default();
+                self.plain.clear();
             }
             Look::NotAList => self.phase = Phase::NotAList,
             Look::Fault(fault) => {
                 self.lose(index, fault)?;
-                (self.probe, self.raw) = Default::default();
+                self.probe = Probe::default();
                 self.plain.clear();
             }
-            Look::List(shape) => self.start(index, shape)?,
+            Look::List(shape) => self.start(shape)?,
         }
         Ok(Progress::Going)
     }
 
-    /// The first source is a list of this shape: all must be.
-    fn start(&mut self, probed: usize, shape: Shape) -> Result<(), Broken> {
-        self.raw = Vec::new();
+    /// The source that was looked at is a list of this shape: all must be.
+    fn start(&mut self, shape: Shape) -> Result<(), Broken> {
         let mut first = Bytes::from(std::mem::take(&mut self.plain));
-        for index in probed..self.slots.len() {
+        for index in 0..self.slots.len() {
             let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.is_open()) else { continue };
+            slot.raw = Vec::new();
             if slot.json == Json::No {
                 self.lose(index, Fault::Shape)?;
             } else {

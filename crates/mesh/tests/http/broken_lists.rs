@@ -80,6 +80,30 @@ fn what_is_not_json_is_a_site_that_is_missing() {
     }
 }
 
+#[test]
+fn a_page_for_people_is_a_site_that_is_missing_wherever_it_stands() {
+    let list = Upstream::json("[{\"id\": 1}]");
+    for content_type in ["Content-Type: text/html\r\n", ""] {
+        let page = Upstream::answering(&format!(
+            "HTTP/1.1 200 OK\r\n{content_type}Content-Length: 14\r\n\r\n<html>later..."
+        ));
+        for (upstreams, name, left) in [
+            ([&page, &list, &list], "A", ["B:1", "C:1"]),
+            ([&list, &page, &list], "B", ["A:1", "C:1"]),
+            ([&list, &list, &page], "C", ["A:1", "B:1"]),
+        ] {
+            let isles = Isles::new(upstreams);
+            let merged = isles.ask("A & B & C", "GET /carts", "");
+            assert_eq!(items(&merged), left, "{name}");
+            assert!(merged.field("warning").is_some(), "{merged:?}");
+            let sites = merged.field("scope-sites").unwrap();
+            assert!(sites.contains(&format!("\"{name}\";error=protocol")), "{sites}");
+            let strict = isles.ask("A & B & C", "GET /carts", "X-Scope-Strict: true\r\n");
+            strict.assert_problem(504, "incomplete");
+        }
+    }
+}
+
 /// Says that more comes, and closes when it may.
 fn cut(items: &str, may: &Arc<AtomicUsize>) -> Upstream {
     let (items, may) = (items.to_owned(), Arc::clone(may));
