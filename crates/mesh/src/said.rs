@@ -20,6 +20,8 @@ pub(crate) fn put(headers: &mut HeaderMap, asked: &[Asked]) {
     let mut text = list(asked.iter());
     if text.len() > LONGEST {
         text = list(asked.iter().filter(|asked| failed(asked)));
+    }
+    if text.len() > LONGEST {
         text.truncate(LONGEST);
         text.truncate(text.rfind(", ").unwrap_or(0));
     }
@@ -64,4 +66,33 @@ pub(crate) fn json(asked: &Asked) -> Value {
         fields.insert("ms".to_owned(), millis.into());
     }
     entry
+}
+
+#[cfg(test)]
+mod tests {
+    use plan::Why;
+    use scope::Site;
+
+    use super::*;
+
+    /// What is said of two hundred sites, of which these failed.
+    fn said(failed: std::ops::Range<usize>) -> String {
+        let asked = |index: usize| Asked {
+            site: Site::new(&format!("Site-with-a-long-name-{index}")).unwrap(),
+            said: if failed.contains(&index) { Said::Error(Why::Reset) } else { Said::Status(200) },
+            elapsed: None,
+        };
+        let mut headers = HeaderMap::new();
+        put(&mut headers, &(0..200).map(asked).collect::<Vec<_>>());
+        headers[SCOPE_SITES].to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn among_many_sites_every_failure_is_named_as_long_as_there_is_room() {
+        assert_eq!(said(7..8), "\"Site-with-a-long-name-7\";error=reset");
+        assert_eq!(said(7..9).matches("error=reset").count(), 2);
+        let all = said(0..200);
+        assert!(all.len() <= LONGEST && all.len() > LONGEST - 100, "{}", all.len());
+        assert!(all.ends_with(";error=reset"), "none is cut in two: {all}");
+    }
 }
