@@ -19,7 +19,7 @@ use crate::body::AnswerBody;
 use crate::problem::Problem;
 use crate::said;
 
-use tree::{is_unique, joins, merged, tree_of};
+use tree::{has_conflict, is_unique, joins, merged, tree_of};
 
 /// What a merged list says when it lacks a site; `kubectl`, for one, shows it to people.
 const LACKS_A_SITE: &str = "299 - \"a site is missing from this list, see Scope-Sites\"";
@@ -174,14 +174,7 @@ impl Combine {
             }
             // Nothing at all is no list, and one site's nothing is as good as another's.
             How::List(_) if chosen.legs.iter().all(|(_, _, answer)| answer.body().is_end_stream()) => {
-                let nearest = chosen.legs.into_iter().next();
-                Made::plain(match nearest {
-                    Some((_, _, mut response)) => {
-                        said::put(response.headers_mut(), &chosen.asked);
-                        response
-                    }
-                    None => no_merge(&Broken::Nothing, chosen.asked),
-                })
+                nothing(chosen, strict)
             }
             How::List(ref list) => {
                 let (list, page) = (**list).clone();
@@ -275,6 +268,22 @@ impl Combine {
             asked.said = Said::Error(if *fault == Fault::Lost { Why::Reset } else { Why::Protocol });
         }
     }
+}
+
+/// What becomes of answers without a body: the nearest's, which says if a site is missing.
+fn nothing(chosen: Chosen, strict: bool) -> Made {
+    let Chosen { legs, partial, asked, .. } = chosen;
+    if strict && partial {
+        return Made::plain(missing(asked));
+    }
+    let Some((_, _, mut response)) = legs.into_iter().next() else {
+        return Made::plain(no_merge(&Broken::Nothing, asked));
+    };
+    if partial {
+        lacks_a_site(response.headers_mut());
+    }
+    said::put(response.headers_mut(), &asked);
+    Made { response, merged: false, partial }
 }
 
 /// Reads one document to its end, or as far as it is of use.
@@ -383,7 +392,7 @@ fn one_resource(
     heads: Vec<(Leg, usize, http::response::Parts)>,
     asked: &[Asked],
 ) -> Response<AnswerBody> {
-    if matches!(answer, Answer::Unique(parts) if parts.len() > 1) {
+    if has_conflict(answer) {
         return Problem::failed(Failure::Conflict, asked.to_vec()).into_response();
     }
     let nearest = heads.into_iter().next();
@@ -404,9 +413,13 @@ fn as_merged(headers: &mut HeaderMap, link: &str, partial: bool) {
     }
     headers.remove(link);
     if partial {
-        headers.insert(header::WARNING, HeaderValue::from_static(LACKS_A_SITE));
-        headers.insert(header::CACHE_CONTROL, NO_STORE);
+        lacks_a_site(headers);
     }
+}
+
+fn lacks_a_site(headers: &mut HeaderMap) {
+    headers.insert(header::WARNING, HeaderValue::from_static(LACKS_A_SITE));
+    headers.insert(header::CACHE_CONTROL, NO_STORE);
 }
 
 fn missing(asked: Vec<Asked>) -> Response<AnswerBody> {

@@ -53,3 +53,12 @@ pub(super) fn is_unique(answer: &Answer, leg: Leg) -> bool {
         Answer::Unique(_) => answer.legs().contains(&leg),
     }
 }
+
+/// Whether several have what exactly one may have.
+pub(super) fn has_conflict(answer: &Answer) -> bool {
+    match answer {
+        Answer::Leg(_) => false,
+        Answer::Unique(parts) if parts.len() > 1 => true,
+        Answer::Union(parts) | Answer::Unique(parts) => parts.iter().any(has_conflict),
+    }
+}

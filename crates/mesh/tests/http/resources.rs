@@ -89,6 +89,26 @@ fn a_resource_that_two_have_is_a_conflict_where_one_may_have_it() {
 }
 
 #[test]
+fn nothing_at_one_site_while_another_is_missing_says_so() {
+    let empty = Upstream::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let dead = Upstream::script(|_| {});
+    let isles = Isles::new([&empty, &empty, &dead]);
+    let answer = isles.ask("A & B & C", "GET /ping", "");
+    assert_eq!((answer.status(), answer.body.as_slice()), (200, &b""[..]), "{answer:?}");
+    assert!(answer.field("warning").is_some(), "{answer:?}");
+    assert_eq!(answer.field("cache-control").as_deref(), Some("no-store"));
+    assert_eq!(isles.counted("answers_partial"), 1);
+    isles.ask("A & B & C", "GET /ping", "X-Scope-Strict: true\r\n").assert_problem(504, "incomplete");
+}
+
+#[test]
+fn a_resource_that_two_of_a_part_have_is_a_conflict_too() {
+    let has = Upstream::json(r#"{"id": "x"}"#);
+    let isles = Isles::new([&has, &has, &has]);
+    isles.ask("A & (B ^ C)", "GET /carts/x", "").assert_problem(409, "conflict");
+}
+
+#[test]
 fn a_head_is_answered_by_the_nearest() {
     let answer = json(r#"{"id": "x"}"#).split("\r\n\r\n").next().unwrap().to_owned() + "\r\n\r\n";
     let has = Upstream::answering(&answer);
