@@ -79,6 +79,8 @@ pub enum Effect {
     Send {
         /// `host:port`.
         to: Box<str>,
+        /// Who is to read it, and nobody else. Nothing, where that is not known: at an address to join by.
+        site: Option<Site>,
         /// At most [`crate::DATAGRAM_BYTES`].
         bytes: Vec<u8>,
     },

@@ -243,7 +243,8 @@ impl Machine {
 
     pub(crate) fn send(&mut self, id: Id, bytes: Vec<u8>) {
         let Some(member) = self.members.get(id) else { return };
-        self.out.push(Effect::Send { to: member.record.says.address.clone(), bytes });
+        let (to, site) = (member.record.says.address.clone(), Some(member.site().clone()));
+        self.out.push(Effect::Send { to, site, bytes });
     }
 
     /// How long until this site tells its vitals anew: what others can take grows with their number.

@@ -308,7 +308,13 @@ impl Machine {
         if let Some(id) = about {
             self.add_site(id, false, &mut bytes, DATAGRAM_BYTES);
         }
-        self.out.push(Effect::Send { to, bytes });
+        let site = match why {
+            Why::Alive(id) | Why::Dead(id) | Why::For { id, .. } => {
+                self.members.get(id).map(|member| member.site().clone())
+            }
+            Why::Seed => None,
+        };
+        self.out.push(Effect::Send { to, site, bytes });
     }
 
     /// Looks for one of the dead: often if there are many, as after a split, so that all of them together

@@ -68,7 +68,9 @@ impl Net {
             |address: &str| address.trim_start_matches('s').split(':').next().unwrap().parse().unwrap();
         for effect in effects {
             match effect {
-                Effect::Send { to, bytes } => self.sent.push((at, number(&to), Message::Datagram(bytes))),
+                Effect::Send { to, bytes, .. } => {
+                    self.sent.push((at, number(&to), Message::Datagram(bytes)));
+                }
                 Effect::Sync { address, bytes, .. } => {
                     self.sent.push((at, number(&address), Message::Ask(bytes)));
                 }
@@ -308,4 +310,22 @@ fn a_suspicion_that_was_refuted_never_kills() {
         net.run(Duration::from_millis(200), |_| 0);
     }
     assert!(!net.notices.iter().any(|(_, notice)| matches!(notice, Notice::Dead(_) | Notice::Suspected(_))));
+}
+
+#[test]
+fn of_two_names_with_one_address_each_is_told_what_is_for_it() {
+    let mut again = record(2);
+    again.says.address = record(1).says.address.clone();
+    let own = Own { known: vec![record(1).into(), again.into()], ..own(0) };
+    let mut machine = Machine::new(own, Config::default(), 7, Time::ZERO).unwrap();
+    let mut effects = Vec::new();
+    for second in 0..20 {
+        machine.on(Event::Tick, Duration::from_secs(second), &mut effects);
+    }
+    let readers = effects.iter().filter_map(|effect| match effect {
+        Effect::Send { site, .. } => Some(site.clone().expect("it knows whom it tells")),
+        _ => None,
+    });
+    let readers: std::collections::BTreeSet<Site> = readers.collect();
+    assert_eq!(readers, [site(1), site(2)].into());
 }

@@ -323,7 +323,7 @@ impl Planet {
     fn carry_out(&mut self, site: u32, effects: &mut Vec<Effect>) {
         for effect in effects.drain(..) {
             match effect {
-                Effect::Send { to, bytes } => self.datagram(site, number(&to), bytes),
+                Effect::Send { to, bytes, .. } => self.datagram(site, number(&to), bytes),
                 Effect::Sync { address, bytes, .. } => {
                     self.synced_bytes += bytes.len() as u64 + SYNC_OVERHEAD_BYTES;
                     self.deliver(site, number(&address), What::Ask { from: site, bytes });

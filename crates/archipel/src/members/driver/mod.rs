@@ -92,8 +92,8 @@ struct Driver {
     opener: Opener,
     pool: Pool,
     resolver: Rc<RefCell<Resolver>>,
-    /// Who is at an address, so that a datagram is for that site only.
-    names: BTreeMap<Box<str>, Site>,
+    /// Where the members are: two names may have had one address, one after the other.
+    peers: BTreeMap<Site, Box<str>>,
     mesh: Weak<Mesh>,
     kept: Kept,
     /// Why that could not be kept: said once.
@@ -138,7 +138,7 @@ impl Driver {
             opener,
             pool,
             resolver: Rc::default(),
-            names: BTreeMap::new(),
+            peers: BTreeMap::new(),
             mesh: Weak::new(),
             kept,
             unkept: None,
@@ -210,7 +210,7 @@ impl Driver {
         let mut changed = false;
         for effect in effects {
             match effect {
-                Effect::Send { to, bytes } => self.send(&to, &bytes),
+                Effect::Send { to, site, bytes } => self.send(&to, site.as_ref(), &bytes),
                 Effect::Sync { with, address, bytes } => self.exchange(with, &address, bytes),
                 Effect::WakeAt(time) => self.wake = Some(self.started + time),
                 Effect::Changed => changed = true,
@@ -228,12 +228,11 @@ impl Driver {
 
     fn publish(&mut self) {
         let snapshot = self.machine.snapshot();
-        let others = snapshot.all().filter(|seen| seen.record.site != self.start.config.site);
-        let places = others.map(|seen| (seen.record.says.address.clone(), seen.record.site.clone()));
-        self.names = places.collect();
-        self.pool.set_peers(
-            self.names.iter().map(|(address, site)| (site.name().to_owned(), address.to_string())),
-        );
+        let members = (0..scope::View::members(&snapshot).len()).filter_map(|site| snapshot.seen(site));
+        let others = members.filter(|seen| seen.record.site != self.start.config.site);
+        let places = others.map(|seen| (seen.record.site.clone(), seen.record.says.address.clone()));
+        self.peers = places.collect();
+        self.pool.set_peers(named(&self.peers));
         let view = Arc::new(View::new(Some(snapshot), &self.start.config));
         if let Some(mesh) = self.mesh.upgrade() {
             let sites: Arc<dyn Sites> = Arc::clone(&view) as Arc<dyn Sites>;
@@ -275,6 +274,11 @@ impl Driver {
         };
         (self.start.say)(&line);
     }
+}
+
+/// Peers as the link names them.
+fn named(peers: &BTreeMap<Site, Box<str>>) -> impl Iterator<Item = (String, String)> {
+    peers.iter().map(|(site, address)| (site.name().to_owned(), address.to_string()))
 }
 
 /// What this site says of itself.

@@ -188,7 +188,7 @@ impl Driver {
     pub(super) async fn stop(mut self, done: oneshot::Sender<()>) {
         // What was said last still has to go out, and again where it got lost.
         let until = Instant::now() + GOODBYE;
-        while self.machine.is_leaving() && !self.names.is_empty() && Instant::now() < until {
+        while self.machine.is_leaving() && !self.peers.is_empty() && Instant::now() < until {
             let wake = self.wake.unwrap_or(until).min(until);
             sleep_until(wake.into()).await;
             self.on(Event::Tick);

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use super::super::SYNC;
 use super::super::resolve::Known;
-use super::{Driver, Synced, micros};
+use super::{Driver, Synced, micros, named};
 
 /// Time for an exchange of states.
 const EXCHANGE: Duration = Duration::from_secs(10);
@@ -24,9 +24,8 @@ const EXCHANGE: Duration = Duration::from_secs(10);
 const LONGEST: usize = 16 << 20;
 
 impl Driver {
-    pub(super) fn send(&self, to: &str, payload: &[u8]) {
-        let site = self.names.get(to).map(Site::name);
-        let Ok(sealed) = self.sealer.seal(site, payload, SystemTime::now()) else { return };
+    pub(super) fn send(&self, to: &str, site: Option<&Site>, payload: &[u8]) {
+        let Ok(sealed) = self.sealer.seal(site.map(Site::name), payload, SystemTime::now()) else { return };
         let datagrams = sealed.introduction.into_iter().chain([sealed.datagram]);
         self.send_sealed(to, datagrams.collect());
     }
@@ -86,10 +85,10 @@ impl Driver {
 
     /// Asks another site to exchange states. What comes of it comes as an event.
     pub(super) fn exchange(&self, with: Site, address: &str, bytes: Vec<u8>) {
-        if !self.names.contains_key(address) {
-            let known =
-                self.names.iter().map(|(address, site)| (site.name().to_owned(), address.to_string()));
-            self.pool.set_peers(known.chain([(with.name().to_owned(), address.to_owned())]));
+        if self.peers.get(&with).is_none_or(|known| **known != *address) {
+            let mut peers = self.peers.clone();
+            peers.insert(with.clone(), address.into());
+            self.pool.set_peers(named(&peers));
         }
         let (pool, done) = (self.pool.clone(), self.synced.0.clone());
         spawn_local(async move {
