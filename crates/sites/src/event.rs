@@ -70,6 +70,11 @@ pub enum Event {
         /// Whether it works.
         works: bool,
     },
+    /// The link has no connection to a site any more, nor tries to: what it said last is of no use.
+    Unlinked {
+        /// The site.
+        site: Site,
+    },
 }
 
 /// What the driver is to do.

@@ -24,23 +24,24 @@ impl Machine {
     #[must_use]
     pub fn save(&self) -> Vec<u8> {
         let mut bytes = wire::begin(&Exchange::Give);
-        self.add_records(&mut bytes);
         self.add_registers(&mut bytes);
+        self.add_records(&mut bytes);
         bytes
     }
 
     /// What [`Machine::save`] gave. Sites are believed to be there, until that is found to be wrong; what
-    /// cannot be read is left out. Whether it is what was saved.
+    /// cannot be read, and what follows it, is left out. Whether it ends where what was saved did.
     pub fn restore(&mut self, bytes: &[u8], now: Time, effects: &mut Vec<Effect>) -> bool {
         self.begin(now);
         let mut read = bytes.is_empty();
         if let (Some(own), Some((Exchange::Give, items))) = (self.members.get(OWN), wire::read(bytes)) {
+            let mut items = items;
             let (site, identity) = (own.site().clone(), own.record.identity());
             let sender = Sender { site: &site, identity: &identity, whole_state: true };
-            for item in items {
+            for item in items.by_ref() {
                 self.say(item, &sender);
             }
-            read = true;
+            read = items.is_whole();
             // They knew the life before this one.
             self.news(OWN, true);
         }

@@ -21,7 +21,7 @@
 //!
 //! In the order in which a datagram meets them: `event`, `wire` (bytes), `machine` (what comes in), `merge`
 //! (what others say), `members` (the table), `probe`, `suspicion`, `gossip` (what goes out), `sync`,
-//! `registers` (zones, quarantine, revocations), `coordinate`, `snapshot`.
+//! `registers` (zones, quarantine, revocations), `zones`, `coordinate`, `snapshot`.
 
 mod config;
 mod coordinate;
@@ -40,6 +40,7 @@ mod suspicion;
 mod sync;
 mod timers;
 mod wire;
+mod zones;
 
 pub use config::Config;
 pub use coordinate::Coordinate;

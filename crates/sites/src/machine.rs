@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use scope::{Diagnostic, Site, Zone};
+use scope::Site;
 
 use crate::config::Config;
 use crate::coordinate::Coordinate;
@@ -14,7 +14,7 @@ use crate::members::{Id, Member, Members, OWN};
 use crate::merge::Sender;
 use crate::probe::Probe;
 use crate::record::{Identity, Measures, Metrics, Own, Record, Says, TooLarge};
-use crate::registers::{Defined, Key, Registers};
+use crate::registers::{Key, Registers};
 use crate::rng::Rng;
 use crate::snapshot::Status;
 use crate::suspicion::Suspicion;
@@ -35,8 +35,8 @@ const RENEWING: u32 = 10;
 pub struct Machine {
     pub(crate) config: Config,
     pub(crate) now: Time,
-    started: Time,
-    wall_ms: u64,
+    /// What the wall clock showed, and when.
+    wall: (u64, Time),
     pub(crate) rng: Rng,
     pub(crate) members: Members,
     pub(crate) registers: Registers,
@@ -105,8 +105,7 @@ impl Machine {
         Ok(Machine {
             config,
             now,
-            started: now,
-            wall_ms: own.wall_ms,
+            wall: (own.wall_ms, now),
             rng,
             members,
             registers: Registers::default(),
@@ -153,6 +152,7 @@ impl Machine {
                 }
             }
             Event::Reached { site, works } => self.reached(&site, works),
+            Event::Unlinked { site } => self.unlinked(&site),
         }
         self.end(effects);
     }
@@ -186,36 +186,9 @@ impl Machine {
         Ok(())
     }
 
-    /// Defines a zone at all sites, or removes it. On an error nothing changes.
-    pub fn set_zone(
-        &mut self,
-        name: &str,
-        text: Option<&str>,
-        now: Time,
-        effects: &mut Vec<Effect>,
-    ) -> Result<(), Diagnostic> {
-        let zone = match text {
-            Some(text) => Some(Zone::define(name, text, &self.zone_dialect(), &self.snapshot())?),
-            None => None,
-        };
-        self.begin(now);
-        self.first = true;
-        let wall_ms = self.wall_ms();
-        let stamp = self.members.get(OWN).map(|own| own.site().clone());
-        if let Some(own) = stamp {
-            if zone.is_none() && !self.registers.zones.contains_key(name) {
-                // There is nothing to remove.
-            } else if self.registers.room_for_zone(name, self.config.zones) {
-                let stamp = self.registers.stamp(wall_ms, &own);
-                self.registers.zones.insert(name.into(), Defined { stamp, text: text.map(Into::into), zone });
-                self.tell(About::Register(Key::Zone(name.into())), true);
-                self.changed = true;
-            } else {
-                self.notice(Notice::Full(name.into()));
-            }
-        }
-        self.end(effects);
-        Ok(())
+    /// The wall clock, in milliseconds since 1970: it may have been set since.
+    pub fn set_wall(&mut self, wall_ms: u64, now: Time) {
+        self.wall = (wall_ms, now);
     }
 
     pub(crate) fn begin(&mut self, now: Time) {
@@ -267,8 +240,9 @@ impl Machine {
 
     /// The wall clock by the driver's.
     pub(crate) fn wall_ms(&self) -> u64 {
-        let since = self.now.saturating_sub(self.started).as_millis();
-        self.wall_ms.saturating_add(u64::try_from(since).unwrap_or(u64::MAX))
+        let (wall_ms, at) = self.wall;
+        let since = self.now.saturating_sub(at).as_millis();
+        wall_ms.saturating_add(u64::try_from(since).unwrap_or(u64::MAX))
     }
 
     pub(crate) fn zone_dialect(&self) -> scope::Dialect {

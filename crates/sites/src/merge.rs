@@ -168,7 +168,7 @@ impl Machine {
             member.record = Arc::new(record);
             if reborn {
                 (member.refuted, member.tick, member.status) = (told.life.refuted, 0, status);
-                (member.since, member.misses) = (now, 0);
+                (member.since, member.misses, member.link_fails) = (now, 0, false);
             }
         }
         if reborn {

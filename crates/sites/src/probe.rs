@@ -253,6 +253,14 @@ impl Machine {
         }
     }
 
+    /// The link has nothing to say of a site any more. What the probes say counts.
+    pub(crate) fn unlinked(&mut self, site: &Site) {
+        let Some(id) = self.members.find(site.name()).filter(|id| *id != OWN) else { return };
+        if let Some(member) = self.members.get_mut(id) {
+            self.changed |= std::mem::take(&mut member.link_fails);
+        }
+    }
+
     pub(crate) fn acknowledge(&mut self, id: Id, nonce: u64, hello: bool) {
         let Some(status) = self.members.get(id).map(|member| member.status) else { return };
         if self.leaving || status == Status::Revoked {

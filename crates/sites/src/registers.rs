@@ -13,6 +13,9 @@ pub(crate) const ZONE_BYTES: usize = 700;
 /// The most bytes of a statement.
 pub(crate) const STATEMENT_BYTES: usize = 700;
 
+/// Stamps of what files say are below this: all others have at least a millisecond.
+const OF_FILES: u64 = (1 << 16) - 1;
+
 /// When something was decided, and where: a hybrid logical clock. Of two, the larger wins.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp {
@@ -26,6 +29,19 @@ impl Stamp {
     /// The clock part for a wall clock.
     pub(crate) fn of_ms(ms: u64) -> u64 {
         ms.min(u64::MAX >> 16) << 16
+    }
+
+    /// For what a file says: before all that was decided while sites ran. Nothing, if what is known of the
+    /// zone wins. What the file said before, at the same site, does not.
+    pub(crate) fn of_file(own: &Site, text: &str, known: Option<&Defined>) -> Option<Stamp> {
+        let first = Stamp { time: 1, by: own.clone() };
+        let Some(known) = known else { return Some(first) };
+        if known.text.as_deref() == Some(text) {
+            return None;
+        }
+        let (time, by) = (known.stamp.time, &known.stamp.by);
+        let stamp = if by == own && time < OF_FILES { Stamp { time: time + 1, ..first } } else { first };
+        (stamp > known.stamp).then_some(stamp)
     }
 }
 
@@ -64,7 +80,7 @@ pub(crate) enum Key {
 impl Registers {
     /// A stamp after all that were seen.
     pub(crate) fn stamp(&mut self, wall_ms: u64, by: &Site) -> Stamp {
-        self.clock = self.clock.saturating_add(1).max(Stamp::of_ms(wall_ms));
+        self.clock = self.clock.saturating_add(1).max(Stamp::of_ms(wall_ms.max(1)));
         Stamp { time: self.clock, by: by.clone() }
     }
 
@@ -109,7 +125,8 @@ impl Registers {
     pub(crate) fn keys(&self) -> impl Iterator<Item = Key> {
         let zones = self.zones.keys().cloned().map(Key::Zone);
         let quarantines = self.quarantines.keys().cloned().map(Key::Quarantine);
-        zones.chain(quarantines).chain(self.revocations.keys().cloned().map(Key::Revocation))
+        // What must not be lost comes first, should the rest be cut off.
+        self.revocations.keys().cloned().map(Key::Revocation).chain(quarantines).chain(zones)
     }
 
     /// The same for the same content.

@@ -140,6 +140,13 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Option<(T, Items<
 /// The items of a message, up to its end or the first that cannot be read.
 pub(crate) struct Items<'a>(&'a [u8]);
 
+impl Items<'_> {
+    /// Whether all of them were read.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 impl<'a> Iterator for Items<'a> {
     type Item = Item<'a>;
 

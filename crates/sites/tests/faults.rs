@@ -340,3 +340,95 @@ fn the_same_seed_gives_the_same_run() {
     };
     assert_eq!(run(), run());
 }
+
+fn zone_of_file(planet: &mut Planet, by: u32, name: &str, text: &str) {
+    planet.with(by, |machine, now, effects| machine.set_zone_of_file(name, text, now, effects)).unwrap();
+}
+
+fn zones_everywhere(planet: &Planet, count: u32) -> Vec<(String, String)> {
+    let zones = |by| -> Vec<_> {
+        let view = planet.machine(by).snapshot();
+        view.zones().map(|(name, zone)| (name.to_owned(), zone.text().to_owned())).collect()
+    };
+    let first = zones(0);
+    assert!((1..count).all(|by| zones(by) == first));
+    first
+}
+
+#[test]
+fn a_file_never_overrides_what_was_decided_while_sites_ran() {
+    let mut planet = settled(4);
+    let west = |text: &str| vec![("west".to_owned(), text.to_owned())];
+    zone_of_file(&mut planet, 0, "west", "Site00000");
+    zone_of_file(&mut planet, 2, "west", "Site00002");
+    planet.run_for(Duration::from_mins(1));
+    assert_eq!(zones_everywhere(&planet, 4), west("Site00002"), "of two files, the last site by name");
+    zone_of_file(&mut planet, 2, "west", "Site00003");
+    zone_of_file(&mut planet, 0, "west", "Site00001");
+    planet.run_for(Duration::from_mins(1));
+    assert_eq!(zones_everywhere(&planet, 4), west("Site00003"), "a file that was changed is heeded");
+    planet
+        .with(1, |machine, now, effects| machine.set_zone("west", Some("Site00001"), now, effects))
+        .unwrap();
+    planet.run_for(Duration::from_mins(1));
+    zone_of_file(&mut planet, 3, "west", "Site00003");
+    planet.run_for(Duration::from_mins(1));
+    assert_eq!(zones_everywhere(&planet, 4), west("Site00001"));
+    planet.with(0, |machine, now, effects| machine.set_zone("west", None, now, effects)).unwrap();
+    planet.run_for(Duration::from_mins(1));
+    zone_of_file(&mut planet, 3, "west", "Site00003");
+    planet.run_for(Duration::from_mins(1));
+    assert_eq!(zones_everywhere(&planet, 4), []);
+    assert!(!planet.machine(2).has_zone("west"));
+}
+
+#[test]
+fn a_site_that_the_link_failed_to_reach_is_usable_once_the_link_has_no_word_on_it() {
+    let mut planet = settled(4);
+    for forget in [true, false] {
+        planet.on(0, Event::Reached { site: site(1), works: false });
+        assert!(!planet.machine(0).snapshot().usable(&name(1)));
+        if forget {
+            planet.on(0, Event::Unlinked { site: site(1) });
+        } else {
+            planet.crash(1);
+            planet.start(1, Own { epoch: own(1).epoch + 100_000, ..own(1) });
+            planet.on(1, Event::Join { addresses: vec!["s0:7400".into()] });
+            planet.run_for(Duration::from_secs(5));
+        }
+        assert!(planet.machine(0).snapshot().usable(&name(1)), "{forget}");
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_later_is_heeded() {
+    let mut planet = Planet::new(2, 3);
+    planet.start(0, own(0));
+    planet.start(1, Own { wall_ms: 0, ..own(1) });
+    let define = |planet: &mut Planet, text: &str| {
+        planet.with(0, |machine, now, effects| machine.set_zone("west", Some(text), now, effects)).unwrap();
+    };
+    define(&mut planet, "Site00000");
+    planet.on(1, Event::Join { addresses: vec!["s0:7400".into()] });
+    planet.run_for(Duration::from_mins(1));
+    assert!(!planet.machine(1).has_zone("west"), "to it, that was in the future");
+    planet.with(1, |machine, now, _| machine.set_wall(own(0).wall_ms + 60_000, now));
+    planet.run_for(Duration::from_mins(1));
+    assert!(planet.machine(1).has_zone("west"));
+}
+
+#[test]
+fn what_was_kept_and_cut_off_loses_no_revocation_and_is_reported() {
+    let mut planet = settled(8);
+    let (statement, before) = (statement(3, 1_000_000), 1_000_000);
+    planet.on(0, Event::Revoked { statement: statement.clone(), site: site(3), before });
+    let kept = planet.machine(0).save();
+    let restore = |bytes: &[u8]| {
+        let mut machine = sites::Machine::new(own(0), sites::Config::default(), 1, Duration::ZERO).unwrap();
+        machine.restore(bytes, Duration::ZERO, &mut Vec::new())
+    };
+    assert!(restore(&kept) && restore(&[]));
+    let cut = &kept[..kept.len() / 2];
+    assert!(!restore(cut));
+    assert_eq!(sites::kept_statements(cut), [statement]);
+}

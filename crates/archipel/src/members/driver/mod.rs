@@ -4,7 +4,7 @@ mod orders;
 mod wire;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -99,6 +99,8 @@ struct Driver {
     /// Why that could not be kept: said once.
     unkept: Option<String>,
     wake: Option<Instant>,
+    /// Those that the link could not reach when it was last asked.
+    failing: BTreeSet<Site>,
     /// What the link measured last.
     measured: BTreeMap<Site, Duration>,
     /// Metrics that were pushed; those of the file come on top.
@@ -111,7 +113,7 @@ struct Driver {
 impl Driver {
     fn new(inbox: Inbox, start: Start, socket: std::net::UdpSocket, kept: Kept) -> Result<Driver, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
-        let wall_ms = since_1970().as_millis().try_into().unwrap_or(u64::MAX);
+        let wall_ms = wall_ms();
         let sites::Identity { fingerprint, issued } = proven(&start.identity);
         let own = Own {
             site: start.config.site.clone(),
@@ -143,6 +145,7 @@ impl Driver {
             kept,
             unkept: None,
             wake: None,
+            failing: BTreeSet::new(),
             measured: BTreeMap::new(),
             pushed: Metrics::new(),
             fault: None,
@@ -159,7 +162,9 @@ impl Driver {
     fn begin(&mut self, restored: &[u8]) {
         let mut effects = Vec::new();
         if !self.machine.restore(restored, self.now(), &mut effects) {
-            (self.start.say)("what was kept of the sites cannot be read: it is damaged, and starts anew");
+            (self.start.say)(
+                "what was kept of the sites cannot be read: it is damaged, and the damaged part is left out",
+            );
         }
         self.carry_out(effects);
         self.define_zones();
@@ -192,6 +197,7 @@ impl Driver {
                 Some(Synced { from, bytes }) = self.synced.1.recv() => self.exchanged(from, &bytes),
                 () = sleep_until(wake.into()) => self.on(Event::Tick),
                 _ = tick.tick() => {
+                    self.machine.set_wall(wall_ms(), self.now());
                     self.read_metrics();
                     self.keep();
                 }
@@ -311,8 +317,10 @@ fn proven(identity: &Identity) -> sites::Identity {
     sites::Identity { fingerprint: *identity.fingerprint().as_bytes(), issued: micros(identity.issued()) }
 }
 
-fn since_1970() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+/// What the wall clock shows: a box may start in 1970, and learn better later.
+fn wall_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn micros(time: SystemTime) -> u64 {

@@ -94,14 +94,14 @@ impl Driver {
         outcome.map_err(|diagnostic| diagnostic.render(scope::Style::Plain))
     }
 
-    /// The zones of the file, but those that were defined while it ran.
+    /// The zones of the file. What was defined or removed while sites ran wins.
     pub(super) fn define_zones(&mut self) {
-        let known = self.machine.snapshot();
         for (name, text) in self.start.config.zones.clone() {
-            if scope::View::zone(&known, &name).is_some() {
-                continue;
-            }
-            if let Err(why) = self.define_zone(&name, Some(&text)) {
+            let mut effects = Vec::new();
+            let outcome = self.machine.set_zone_of_file(&name, &text, self.now(), &mut effects);
+            self.carry_out(effects);
+            if let Err(why) = outcome {
+                let why = why.render(scope::Style::Plain);
                 (self.start.say)(&format!("the zone `{name}` of the file is not defined:\n{why}"));
             }
         }

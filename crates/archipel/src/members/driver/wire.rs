@@ -121,6 +121,12 @@ impl Driver {
         let Some(mesh) = self.mesh.upgrade() else { return };
         let peers = mesh.peers();
         self.measured.retain(|site, _| peers.iter().any(|peer| peer.site == *site));
+        let failing = peers.iter().filter(|peer| !peer.works).map(|peer| peer.site.clone()).collect();
+        for site in std::mem::replace(&mut self.failing, failing) {
+            if !peers.iter().any(|peer| peer.site == site) {
+                self.on(Event::Unlinked { site });
+            }
+        }
         for peer in peers {
             // What it measured once counts once.
             if let Some(rtt) = peer.rtt.filter(|_| peer.works)
