@@ -5,6 +5,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
@@ -16,6 +17,9 @@ use crate::problem::Problem;
 
 /// Questions are about sites, of which there may be ten thousand.
 const LONGEST: usize = 16 << 20;
+
+/// So many questions of one peer are taken at a time, by each core: each may be long.
+pub(crate) const AT_ONCE: usize = 2;
 
 /// What another site asks.
 #[derive(Clone, Debug)]
@@ -43,14 +47,16 @@ pub trait Backstage: fmt::Debug + Send + Sync {
     fn answer(&self, question: Question) -> Reply;
 }
 
-/// Answers a question that came over the link.
+/// Answers a question that came over the link, if it is all there in time.
 pub(crate) async fn answer(
     backstage: &dyn Backstage,
     peer: &link::Peer,
     request: Request<Incoming>,
+    patience: Duration,
 ) -> Response<AnswerBody> {
     let (head, body) = request.into_parts();
-    let Ok(body) = Limited::new(body, LONGEST).collect().await.map(Collected::to_bytes) else {
+    let whole = tokio::time::timeout(patience, Limited::new(body, LONGEST).collect());
+    let Ok(Ok(body)) = whole.await.map(|body| body.map(Collected::to_bytes)) else {
         let problem = Problem::new(StatusCode::BAD_REQUEST, "bad-body", "The question cannot be read");
         return problem.unsent().into_response();
     };

@@ -159,6 +159,18 @@ impl Drop for PeerTicket {
     }
 }
 
+/// How many of something each peer has.
+type Admitted = BTreeMap<Rc<str>, Rc<Cell<usize>>>;
+
+fn admit(peers: &RefCell<Admitted>, site: &Rc<str>, most: usize) -> Option<PeerTicket> {
+    let mut peers = peers.borrow_mut();
+    let count = peers.entry(Rc::clone(site)).or_default();
+    (count.get() < most).then(|| {
+        count.set(count.get() + 1);
+        PeerTicket(Rc::clone(count))
+    })
+}
+
 /// Settings as all cores got them.
 pub(crate) struct Snapshot {
     pub(crate) settings: Settings,
@@ -175,7 +187,9 @@ pub(crate) struct Core {
     /// Keys that stand for more requests like the one they were minted for.
     keys: RefCell<HashMap<Record, (Marks, Duration)>>,
     /// Requests of each peer in flight at this core.
-    peers: RefCell<BTreeMap<Rc<str>, Rc<Cell<usize>>>>,
+    peers: RefCell<Admitted>,
+    /// Their questions among them.
+    questions: RefCell<Admitted>,
     state: RefCell<Rc<State>>,
     /// Not used yet.
     random: RefCell<Vec<u8>>,
@@ -190,6 +204,7 @@ impl Core {
             budget: RefCell::default(),
             keys: RefCell::default(),
             peers: RefCell::default(),
+            questions: RefCell::default(),
             state,
             random: RefCell::default(),
         }
@@ -269,12 +284,12 @@ impl Core {
 
     /// Takes a place among the requests of one peer: a busy one takes nothing from the others.
     pub(crate) fn admit_peer(&self, site: &Rc<str>, most: usize) -> Option<PeerTicket> {
-        let mut peers = self.peers.borrow_mut();
-        let count = peers.entry(Rc::clone(site)).or_default();
-        (count.get() < most).then(|| {
-            count.set(count.get() + 1);
-            PeerTicket(Rc::clone(count))
-        })
+        admit(&self.peers, site, most)
+    }
+
+    /// Takes a place among the questions of one peer, whose bodies are read as a whole.
+    pub(crate) fn admit_question(&self, site: &Rc<str>, most: usize) -> Option<PeerTicket> {
+        admit(&self.questions, site, most)
     }
 
     /// Sees the sites like this from now on.

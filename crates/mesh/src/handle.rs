@@ -442,8 +442,12 @@ pub(crate) async fn leg(
     if !request.headers().contains_key(leg::SERVICE)
         && let Some(backstage) = state.settings().link.as_ref().and_then(|link| link.backstage.clone())
     {
-        let mut response = Box::pin(backstage::answer(&*backstage, &peer, request)).await;
-        response.body_mut().hold(Rc::new(ticket));
+        let Some(place) = core.admit_question(&peer.site, backstage::AT_ONCE) else {
+            return Problem::busy("this site has as many questions of yours as it may").into_response();
+        };
+        let patience = state.settings().timeouts.body_idle;
+        let mut response = Box::pin(backstage::answer(&*backstage, &peer, request, patience)).await;
+        response.body_mut().hold(Rc::new((ticket, place)));
         return response;
     }
     let switch = hyper::upgrade::on(&mut request);
