@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response};
-use plan::{Answer, Effect, Event, Knowledge, Leg, Reach, Refused, Request, Rules, Run, Sent, Timer, Why};
+use plan::{Answer, Effect, Event, Knowledge, Leg, Reach, Request, Rules, Run, Sent, Timer, Why};
 use scope::{Plan, Site};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
@@ -145,7 +145,9 @@ impl Dispatch {
 
     async fn merge(self, chosen: Chosen) -> Response<AnswerBody> {
         // A plan whose answers are merged was asked for as a list.
-        let Some(combine) = self.combine else { return Problem::refused(Refused::Merge).into_response() };
+        let Some(combine) = self.combine else {
+            return Problem::no_answer(chosen.asked).into_response();
+        };
         let made = combine.answer(chosen, self.strict).await;
         self.core.counts.merged.add(u64::from(made.merged));
         self.core.counts.partial.add(u64::from(made.partial));
@@ -313,6 +315,7 @@ fn answer(legs: &mut Legs, leg: Leg, run: &Run<'_>) -> Response<AnswerBody> {
             said::put(response.headers_mut(), &run.report());
             response
         }
-        None => unreachable!("a run answers with a leg whose head is there"),
+        // A run answers with a leg whose head is there.
+        None => Problem::no_answer(run.report()).into_response(),
     }
 }

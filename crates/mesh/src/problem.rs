@@ -83,6 +83,11 @@ impl Problem {
         Problem::new(status, kind, "No site's answer is the answer").detail(failure.to_string()).asked(asked)
     }
 
+    /// There should have been an answer: a fault of the mesh itself.
+    pub(crate) fn no_answer(asked: Vec<Asked>) -> Problem {
+        Problem::new(StatusCode::BAD_GATEWAY, "no-answer", "The answer of a site was lost").asked(asked)
+    }
+
     pub(crate) fn busy(what: &str) -> Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-many-requests", "Too many requests are in flight")
             .detail(what)

@@ -104,8 +104,6 @@ impl Reach {
 /// Why a plan cannot be run for a request. No site was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// `&` on a list, where the driver cannot merge yet.
-    Merge,
     /// `&` on a write: replication is not there yet.
     Replication,
     /// A level that needs replication.
@@ -120,7 +118,7 @@ impl Refused {
     pub fn status(self) -> u16 {
         match self {
             Refused::NeedsName => 422,
-            Refused::Merge | Refused::Replication | Refused::Level(_) => 501,
+            Refused::Replication | Refused::Level(_) => 501,
         }
     }
 }
@@ -128,7 +126,6 @@ impl Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::Merge => f.write_str("lists of several sites (`&`) cannot be merged yet"),
             Refused::Replication => f.write_str("a write to several sites (`&`) is not supported yet"),
             Refused::Level(level) => write!(f, "the level `@{}` is not supported yet", level.name()),
             Refused::NeedsName => {
