@@ -96,6 +96,9 @@ pub(crate) struct RevokeCommand {
     /// The directory of the operator's certificate authority.
     #[arg(long, value_name = "DIR", default_value = "authority")]
     authority: PathBuf,
+    /// Also if no site of this name is known, or it is the one that is asked.
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     running: Running,
 }
@@ -106,7 +109,8 @@ impl RevokeCommand {
         let authority = Authority::load(&self.authority).map_err(failed)?;
         let revocation = authority.revoke(&self.site, SystemTime::now()).map_err(failed)?;
         let statement = archipel::hex::encode(&revocation.to_bytes());
-        self.running.ask(Method::POST, "/v1/revocations", Some(json!({ "statement": statement })))?;
+        let order = json!({ "statement": statement, "force": self.force });
+        self.running.ask(Method::POST, "/v1/revocations", Some(order))?;
         Ok(format!("{} is shut out", self.site))
     }
 }

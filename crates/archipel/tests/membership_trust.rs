@@ -49,6 +49,11 @@ fn zones_are_defined_everywhere_the_later_wins_and_circles_are_refused() {
     }
     assert_eq!(zones(&world, 0), "east = west ; Site1\nwest = Site3\n", "what is refused changes nothing");
     ordered(&world, 0, &["zone", "remove", "east"]);
+    for gone in ["east", "nosuch"] {
+        assert!(
+            refused(&world, 0, &["zone", "remove", gone]).contains(&format!("there is no zone `{gone}`"))
+        );
+    }
     for by in 0..3 {
         until("it is forgotten", || zones(&world, by) == "west = Site3\n");
         until("a scope cannot use it", || list(&world, by, "east").status() == 400);
@@ -89,6 +94,10 @@ fn a_revoked_site_is_out_everywhere_also_where_that_is_heard_late() {
     let why = refused(&world, 0, &["revoke", "Site4", "--authority", &foreign]);
     assert!(why.contains("not by the authority of this site"), "{why}");
     assert!(!archipel(&world, 0, &["revoke", "Site4", "--authority", "nowhere"]).status.success());
+    for mistaken in ["Site1", "Site44"] {
+        assert!(refused(&world, 0, &["revoke", mistaken, "--authority", &authority]).contains("--force"));
+    }
+    ordered(&world, 0, &["revoke", "Site44", "--authority", &authority, "--force"]);
     assert_eq!(seen(&world, 0, fourth)["status"], "alive");
 
     // Site3 is away when it happens; the stolen box still reaches it.

@@ -91,7 +91,10 @@ fn order(method: &Method, segments: &[&str], body: &Value) -> Option<Result<Orde
             None => Err(Answer::bad(ON_OR_OFF)),
         },
         ("POST", ["v1", "revocations"]) => match text("statement").and_then(hex::decode) {
-            Some(statement) => Ok(Order::Revoke(statement)),
+            Some(statement) => {
+                let force = body.get("force").and_then(Value::as_bool).unwrap_or(false);
+                Ok(Order::Revoke { statement, force })
+            }
             None => Err(Answer::bad("send {\"statement\": …}, in hexadecimal digits")),
         },
         ("PUT", ["v1", "metrics"]) => match body.as_object().and_then(metrics) {

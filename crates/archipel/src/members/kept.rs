@@ -37,9 +37,14 @@ impl Kept {
         Ok((Kept { path, written: bytes.clone() }, bytes))
     }
 
+    /// Whether this is what is kept.
+    pub(super) fn is(&self, bytes: &[u8]) -> bool {
+        self.written == bytes
+    }
+
     /// Keeps this instead, if it is different.
     pub(super) fn keep(&mut self, bytes: Vec<u8>) -> io::Result<()> {
-        if bytes == self.written {
+        if self.is(&bytes) {
             return Ok(());
         }
         let draft = self.path.with_extension("new");

@@ -1,7 +1,7 @@
 //! A site's metrics, read from a file that something else writes.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -12,7 +12,14 @@ const LONGEST: u64 = 64 << 10;
 /// with `#`, say nothing; a line that says something else is at fault.
 pub(super) fn read(path: &Path) -> Result<BTreeMap<String, f64>, String> {
     let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_string(&mut text));
+    // To open what is no file, a pipe say, might take for ever.
+    let regular = fs::metadata(path).and_then(|about| {
+        let no_file = || io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file");
+        about.is_file().then_some(()).ok_or_else(no_file)
+    });
+    let read = regular
+        .and_then(|()| File::open(path))
+        .and_then(|file| file.take(LONGEST + 1).read_to_string(&mut text));
     match read {
         // Whoever measures has not measured yet.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
@@ -63,6 +70,8 @@ mod tests {
             let why = read(file(text).path()).unwrap_err();
             assert!(why.contains("line 2"), "{why}");
         }
+        let directory = tempfile::tempdir().unwrap();
+        assert!(read(directory.path()).unwrap_err().contains("no regular file"));
         assert!(read(file(&"x".repeat(70_000)).path()).unwrap_err().contains("too long"));
     }
 }

@@ -53,7 +53,12 @@ pub enum Order {
         on: bool,
     },
     /// Shut a site's identities out: a statement that the operator's authority signed.
-    Revoke(Vec<u8>),
+    Revoke {
+        /// The signed bytes.
+        statement: Vec<u8>,
+        /// Also if the site is not known, or this one.
+        force: bool,
+    },
     /// Change this site's metrics, or forget some.
     Metrics(BTreeMap<String, Option<f64>>),
 }

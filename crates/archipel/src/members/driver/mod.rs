@@ -1,5 +1,6 @@
 //! The thread that drives the machine: datagrams, exchanges of states, orders, and what is published.
 
+mod files;
 mod orders;
 mod wire;
 
@@ -7,6 +8,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -19,6 +21,7 @@ use scope::Site;
 use sites::{Effect, Event, Machine, Metrics, Notice, Own, Says};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 use tokio::time::{interval, sleep_until};
 
@@ -32,11 +35,18 @@ const TICK: Duration = Duration::from_secs(5);
 /// The link is asked what it knows of the peers this often.
 const GLANCE: Duration = Duration::from_secs(1);
 
-/// What came of an exchange of states.
-struct Synced {
-    from: Site,
-    bytes: Bytes,
+/// What the driver did not wait for, and has come to its end.
+enum Done {
+    /// An exchange of states.
+    Synced { from: Site, bytes: Bytes },
+    /// The file of metrics was read.
+    Read { path: PathBuf, metrics: Result<BTreeMap<String, f64>, String> },
+    /// What is known was kept, as the orders that wait for it asked.
+    Kept { kept: Kept, outcome: io::Result<()>, replies: Vec<Replying> },
 }
+
+/// An order that is answered once what it changed is kept.
+type Replying = (oneshot::Sender<Result<(), String>>, Result<(), String>);
 
 /// What the membership starts with.
 pub struct Start {
@@ -95,7 +105,10 @@ struct Driver {
     /// Where the members are: two names may have had one address, one after the other.
     peers: BTreeMap<Site, Box<str>>,
     mesh: Weak<Mesh>,
-    kept: Kept,
+    /// Nothing, while something is being written.
+    kept: Option<Kept>,
+    /// Orders that wait for it.
+    replies: Vec<Replying>,
     /// Why that could not be kept: said once.
     unkept: Option<String>,
     wake: Option<Instant>,
@@ -105,9 +118,13 @@ struct Driver {
     measured: BTreeMap<Site, Duration>,
     /// Metrics that were pushed; those of the file come on top.
     pushed: Metrics,
+    /// What the file of metrics said last.
+    of_file: Metrics,
+    /// It is being read.
+    reading: bool,
     /// What is wrong with the file of metrics: said once.
     fault: Option<String>,
-    synced: (UnboundedSender<Synced>, UnboundedReceiver<Synced>),
+    done: (UnboundedSender<Done>, UnboundedReceiver<Done>),
 }
 
 impl Driver {
@@ -142,14 +159,17 @@ impl Driver {
             resolver: Rc::default(),
             peers: BTreeMap::new(),
             mesh: Weak::new(),
-            kept,
+            kept: Some(kept),
+            replies: Vec::new(),
             unkept: None,
             wake: None,
             failing: BTreeSet::new(),
             measured: BTreeMap::new(),
             pushed: Metrics::new(),
+            of_file: Metrics::new(),
+            reading: false,
             fault: None,
-            synced: unbounded_channel(),
+            done: unbounded_channel(),
             start,
         })
     }
@@ -194,7 +214,7 @@ impl Driver {
                     Some(command) => self.obey(command),
                     None => return,
                 },
-                Some(Synced { from, bytes }) = self.synced.1.recv() => self.exchanged(from, &bytes),
+                Some(done) = self.done.1.recv() => self.done(done),
                 () = sleep_until(wake.into()) => self.on(Event::Tick),
                 _ = tick.tick() => {
                     self.machine.set_wall(wall_ms(), self.now());
@@ -210,6 +230,20 @@ impl Driver {
         let mut effects = Vec::new();
         self.machine.on(event, self.now(), &mut effects);
         self.carry_out(effects);
+    }
+
+    fn done(&mut self, done: Done) {
+        match done {
+            Done::Synced { from, bytes } => self.exchanged(from, &bytes),
+            Done::Read { path, metrics } => self.metrics_read(&path, metrics),
+            Done::Kept { kept, outcome, replies } => {
+                self.was_kept(kept, outcome, replies);
+                // What was ordered meanwhile.
+                if !self.replies.is_empty() {
+                    self.keep();
+                }
+            }
+        }
     }
 
     fn carry_out(&mut self, effects: Vec<Effect>) {

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use link::{Identity, Revocation, datagram};
 use scope::Site;
-use sites::Event;
+use sites::{Effect, Event, Notice};
 use tokio::sync::oneshot;
 use tokio::time::sleep_until;
 
-use super::super::{Command, Order, metrics};
+use super::super::{Command, Order};
 use super::{Driver, micros, pool, proven, says};
 use crate::config::Config;
 
@@ -21,8 +21,8 @@ impl Driver {
         match command {
             Command::Order(order, reply) => {
                 let outcome = self.order(order);
+                self.replies.push((reply, outcome));
                 self.keep();
-                let _ = reply.send(outcome);
             }
             Command::Sync { question, reply } => {
                 let mut effects = Vec::new();
@@ -65,9 +65,18 @@ impl Driver {
                         "a site cannot put itself in quarantine: `archipel leave` is what you want".into()
                     );
                 }
-                self.on(Event::Quarantine { site, on });
+                let mut effects = Vec::new();
+                self.machine.on(Event::Quarantine { site: site.clone(), on }, self.now(), &mut effects);
+                let fits = fits(&effects, site.name());
+                self.carry_out(effects);
+                fits?;
             }
-            Order::Revoke(statement) => self.revoke(&statement)?,
+            Order::Revoke { statement, force } => {
+                if !force {
+                    self.check_revoked(&statement)?;
+                }
+                self.revoke(&statement)?;
+            }
             Order::Metrics(metrics) => {
                 let mut pushed = self.pushed.clone();
                 for (name, value) in metrics {
@@ -77,7 +86,7 @@ impl Driver {
                     };
                 }
                 let before = std::mem::replace(&mut self.pushed, pushed);
-                if let Err(why) = self.set_metrics() {
+                if let Err(why) = self.tell_metrics() {
                     self.pushed = before;
                     return Err(why);
                 }
@@ -88,10 +97,15 @@ impl Driver {
     }
 
     fn define_zone(&mut self, name: &str, text: Option<&str>) -> Result<(), String> {
+        if text.is_none() && !self.machine.has_zone(name) {
+            return Err(format!("there is no zone `{name}`"));
+        }
         let mut effects = Vec::new();
         let outcome = self.machine.set_zone(name, text, self.now(), &mut effects);
+        let fits = fits(&effects, name);
         self.carry_out(effects);
-        outcome.map_err(|diagnostic| diagnostic.render(scope::Style::Plain))
+        outcome.map_err(|diagnostic| diagnostic.render(scope::Style::Plain))?;
+        fits
     }
 
     /// The zones of the file. What was defined or removed while sites ran wins.
@@ -107,6 +121,20 @@ impl Driver {
         }
     }
 
+    /// What is revoked stays so: a name that is mistyped, or this site's own, is most likely not meant.
+    fn check_revoked(&self, statement: &[u8]) -> Result<(), String> {
+        let revocation =
+            Revocation::from_bytes(statement, &self.start.identity).map_err(|error| error.to_string())?;
+        let site = revocation.site();
+        if site == self.start.config.site.name() {
+            return Err(format!("`{site}` is this site itself; with --force it is revoked all the same"));
+        }
+        let known = self.machine.snapshot().site(site).is_some();
+        known.then_some(()).ok_or_else(|| {
+            format!("there is no site `{site}`; with --force it is revoked all the same, should there be one")
+        })
+    }
+
     /// Shuts a site's identities out, if the statement is the operator's.
     pub(super) fn revoke(&mut self, statement: &[u8]) -> Result<(), String> {
         let revocation =
@@ -116,25 +144,6 @@ impl Driver {
         let site = Site::new(&site).ok_or("no site can have that name")?;
         self.on(Event::Revoked { statement: statement.to_vec(), site, before });
         Ok(())
-    }
-
-    pub(super) fn read_metrics(&mut self) {
-        if let Err(why) = self.set_metrics() {
-            if self.fault.as_ref() != Some(&why) {
-                (self.start.say)(&format!("the metrics stay as they were: {why}"));
-            }
-            self.fault = Some(why);
-        } else {
-            self.fault = None;
-        }
-    }
-
-    fn set_metrics(&mut self) -> Result<(), String> {
-        let mut all = self.pushed.clone();
-        if let Some(path) = &self.start.config.metrics {
-            all.extend(metrics::read(path)?.into_iter().map(|(name, value)| (name.into(), value)));
-        }
-        self.machine.set_metrics(all).map_err(|error| error.to_string())
     }
 
     /// The file was read again: what it says of this site is told to the others.
@@ -176,15 +185,6 @@ impl Driver {
         Ok(())
     }
 
-    pub(super) fn keep(&mut self) {
-        let outcome = self.kept.keep(self.machine.save()).map_err(|error| error.to_string());
-        let unkept = outcome.err();
-        if let Some(why) = unkept.as_ref().filter(|_| unkept != self.unkept) {
-            (self.start.say)(&format!("what is known of the sites cannot be kept: {why}"));
-        }
-        self.unkept = unkept;
-    }
-
     pub(super) async fn stop(mut self, done: oneshot::Sender<()>) {
         // What was said last still has to go out, and again where it got lost.
         let until = Instant::now() + GOODBYE;
@@ -193,7 +193,15 @@ impl Driver {
             sleep_until(wake.into()).await;
             self.on(Event::Tick);
         }
-        self.keep();
+        self.keep_last().await;
         let _ = done.send(());
     }
+}
+
+/// Whether there was room for what was to be done.
+fn fits(effects: &[Effect], name: &str) -> Result<(), String> {
+    let full =
+        |effect: &Effect| matches!(effect, Effect::Notice(Notice::Full(kept_out)) if **kept_out == *name);
+    let full = effects.iter().any(full);
+    if full { Err(format!("there is no room for `{name}`: there are too many")) } else { Ok(()) }
 }

@@ -15,8 +15,7 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 use super::super::SYNC;
-use super::super::resolve::Known;
-use super::{Driver, Synced, micros, named};
+use super::{Done, Driver, micros, named};
 
 /// Time for an exchange of states.
 const EXCHANGE: Duration = Duration::from_secs(10);
@@ -40,16 +39,18 @@ impl Driver {
                 }
             }
         };
-        match self.resolver.borrow().find(to, Instant::now()) {
-            Known::Yes(Some(address)) => return put(address, &datagrams),
-            Known::Yes(None) => return,
-            Known::No => {}
+        let way = self.resolver.borrow_mut().way(to, datagrams, Instant::now());
+        if let Some((address, datagrams)) = way.send {
+            put(address, &datagrams);
+        }
+        if !way.look_up {
+            return;
         }
         let (name, resolver) = (to.to_owned(), Rc::clone(&self.resolver));
         spawn_local(async move {
             let address = tokio::net::lookup_host(&name).await.ok().and_then(|mut found| found.next());
-            resolver.borrow_mut().learn(&name, address, Instant::now());
-            if let Some(address) = address {
+            let learnt = resolver.borrow_mut().learn(&name, address, Instant::now());
+            if let Some((address, datagrams)) = learnt {
                 put(address, &datagrams);
             }
         });
@@ -90,7 +91,7 @@ impl Driver {
             peers.insert(with.clone(), address.into());
             self.pool.set_peers(named(&peers));
         }
-        let (pool, done) = (self.pool.clone(), self.synced.0.clone());
+        let (pool, done) = (self.pool.clone(), self.done.0.clone());
         spawn_local(async move {
             let exchange = async {
                 let request = Request::post(SYNC).body(Full::new(Bytes::from(bytes))).ok()?;
@@ -100,7 +101,7 @@ impl Driver {
                 success.then_some(body)
             };
             if let Ok(Some(bytes)) = timeout(EXCHANGE, exchange).await {
-                let _ = done.send(Synced { from: with, bytes });
+                let _ = done.send(Done::Synced { from: with, bytes });
             }
         });
     }
