@@ -37,20 +37,19 @@ Examples:
 
 impl ZoneCommand {
     pub(crate) fn run(self) -> Result<String, Failure> {
-        let (zones, running) = match &self {
+        let zones = match &self {
             ZoneCommand::Set { definition, running } => {
                 let (name, location) = definition.split_once('=').ok_or_else(|| {
                     Failure::Usage(format!("`{definition}`: write NAME=LOCATION, as in west='Site1 & Site2'"))
                 })?;
                 let path = format!("/v1/zones/{}", segment(name.trim()));
-                (running.ask(Method::PUT, &path, Some(json!({ "location": location.trim() })))?, running)
+                running.ask(Method::PUT, &path, Some(json!({ "location": location.trim() })))?
             }
             ZoneCommand::Remove { name, running } => {
-                (running.ask(Method::DELETE, &format!("/v1/zones/{}", segment(name)), None)?, running)
+                running.ask(Method::DELETE, &format!("/v1/zones/{}", segment(name)), None)?
             }
-            ZoneCommand::List { running } => (running.ask(Method::GET, "/v1/zones", None)?, running),
+            ZoneCommand::List { running } => running.ask(Method::GET, "/v1/zones", None)?,
         };
-        let _ = running;
         let zones = zones.get("zones").and_then(Value::as_array).cloned().unwrap_or_default();
         let lines = zones.iter().map(|zone| format!("{} = {}", text(zone, "name"), text(zone, "location")));
         Ok(lines.collect::<Vec<_>>().join("\n"))
