@@ -5,7 +5,8 @@
 //! In the order in which a request meets them: `mesh` (threads and listeners), `front` and `paced`
 //! (connections), `handle` (the walk of a request), `carry` (which scope it has), `core` (the plan,
 //! remembered), `dispatch` (a plan of several sites), `merging` (one answer of several), `leg` (one request to one site), `upstream` (the local
-//! service), `inflow` and `body` (bodies), `interim`, `upgrade`, `said` and `problem` (answers), `audit`, `observe`.
+//! service), `inflow` and `body` (bodies), `interim`, `upgrade`, `said` and `problem` (answers), `audit`, `observe`. Beside them
+//! `replicas`: writes to replicated resources, and their keeper.
 
 mod audit;
 mod backstage;
@@ -26,6 +27,7 @@ mod metrics;
 mod observe;
 mod paced;
 mod problem;
+mod replicas;
 mod said;
 mod settings;
 mod sites;
@@ -36,7 +38,7 @@ pub use audit::Audit;
 pub use backstage::{Backstage, Question, Reply};
 pub use core::PeerSeen;
 pub use mesh::{Mesh, StartError};
-pub use settings::{Limits, Link, Service, Settings, Timeouts};
+pub use settings::{Limits, Link, Replication, Service, Settings, Timeouts};
 pub use sites::{Fixed, Sites, Standing};
 
 /// Any error, as libraries around HTTP pass them.

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::{HeaderName, HeaderValue};
 use profile::Profile;
 use scope::{Dialect, Scope, Site};
 
@@ -30,6 +32,8 @@ pub struct Settings {
     pub services: BTreeMap<String, Service>,
     /// How this site meets the others; nothing for one that is alone.
     pub link: Option<Link>,
+    /// How replicated resources are kept; nothing where there can be none.
+    pub replication: Option<Replication>,
     /// How much of each thing there may be.
     pub limits: Limits,
     /// How long each thing may take.
@@ -49,6 +53,19 @@ pub struct Link {
     pub revoked: link::Revoked,
     /// Who answers what they ask beside the legs of requests.
     pub backstage: Option<Arc<dyn Backstage>>,
+}
+
+/// How replicated resources are kept.
+#[derive(Clone, Debug)]
+pub struct Replication {
+    /// Where: an existing directory of this site's own. The mesh starts with this, and keeps to it on a reload.
+    pub directory: PathBuf,
+    /// Bytes of bodies that wait for a site, at most.
+    pub quota: u64,
+    /// A body that is longer is spooled.
+    pub inline: usize,
+    /// What this site's services know Archipel by, for each: operations of other sites are executed with these.
+    pub credentials: BTreeMap<String, Vec<(HeaderName, HeaderValue)>>,
 }
 
 /// One service of this site.

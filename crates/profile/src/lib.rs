@@ -2,8 +2,9 @@
 //!
 //! A profile is a TOML file under `profiles/`, built into the binary. It says which services the
 //! application has and what else they are called, what they hand on from the request they serve to the
-//! calls they make, and how their lists look; nothing else in Archipel knows an application by name.
+//! calls they make, how their lists look, and how their resources are replicated; nothing else in Archipel knows an application by name.
 
+mod kinds;
 mod lists;
 mod path;
 mod propagation;
@@ -15,6 +16,7 @@ use std::fmt;
 use scope::Services;
 use serde::Deserialize;
 
+pub use kinds::{Class, Doubt, Item, Kind, Kinds, NamedBy, Rule};
 pub use lists::{List, Lists, Next, Paging, Sort, Totals};
 pub use propagation::{Form, Header, Origin, Propagation, ServiceToken};
 
@@ -46,6 +48,9 @@ pub struct Profile {
     /// The documents whose numbers are summed over sites.
     #[serde(default)]
     totals: Vec<Totals>,
+    /// The kinds of resources that can be replicated. The first whose path fits counts.
+    #[serde(default)]
+    pub kinds: Kinds,
 }
 
 impl Profile {
@@ -92,6 +97,12 @@ impl Profile {
         }
         if let Some(name) = profile.totals.iter().find_map(|totals| totals.stranger(known)) {
             return Err(Error::NoService { part: "totals", name: name.clone() });
+        }
+        if let Some(name) = profile.kinds.0.iter().find_map(|kind| kind.stranger(known)) {
+            return Err(Error::NoService { part: "kinds", name: name.clone() });
+        }
+        if let Some((kind, why)) = profile.kinds.0.iter().find_map(|kind| Some((kind, kind.fault()?))) {
+            return Err(Error::Kind { name: kind.name.clone(), why });
         }
         match profile.lists.fault() {
             Some(why) => Err(Error::Lists { why }),
@@ -144,6 +155,13 @@ pub enum Error {
         /// What is wrong.
         why: &'static str,
     },
+    /// Resources of a kind cannot be replicated as the profile wants.
+    Kind {
+        /// The kind.
+        name: String,
+        /// What is wrong.
+        why: &'static str,
+    },
     /// A service is not one of the application's, by its canonical name.
     NoService {
         /// The part of the profile that names it.
@@ -162,6 +180,7 @@ impl fmt::Display for Error {
             }
             Error::Header { name, why } => write!(f, "the header `{name}` {why}"),
             Error::Lists { why } => write!(f, "`lists`: {why}"),
+            Error::Kind { name, why } => write!(f, "the kind `{name}`: {why}"),
             Error::NoService { part, name } => write!(f, "`{part}` names `{name}`, which is no service"),
         }
     }

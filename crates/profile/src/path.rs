@@ -29,9 +29,20 @@ impl Pattern {
         (extra == 0 || self.anywhere)
             && parts.iter().skip(extra).zip(&self.segments).all(|(part, own)| own == "*" || part == own)
     }
+
+    /// What stands before the pattern's own segments, in a path that fits. Where the pattern has none of its
+    /// own, nothing does.
+    pub(crate) fn prefix<'p>(&self, path: &'p str) -> &'p str {
+        let mut end = path.trim_end_matches('/').len();
+        for _ in &self.segments {
+            end = path.get(..end).and_then(|rest| rest.rfind('/')).unwrap_or(0);
+        }
+        if self.segments.is_empty() { "" } else { path.get(..end).unwrap_or_default() }
+    }
 }
 
-fn segments(path: &str) -> impl Iterator<Item = &str> {
+/// The segments of a path; empty ones count for nothing.
+pub(crate) fn segments(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|segment| !segment.is_empty())
 }
 

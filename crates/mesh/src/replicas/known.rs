@@ -1,0 +1,93 @@
+//! What cores know of the replicated resources: written by the keeper, read for each request to a service that
+//! has any.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use replica::Level;
+use scope::Site;
+
+use super::request::Name;
+
+/// Where a resource is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) level: Level,
+    /// The sites with a replica.
+    pub(crate) members: BTreeSet<Site>,
+    /// Its name in this site's own service, where there is a replica here and the service has made it.
+    pub(crate) local: Option<Name>,
+    /// Whether the replica here may be read: it is there, not behind, not diverged.
+    pub(crate) readable: bool,
+}
+
+/// What a name is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// A replicated resource, by its name for clients.
+    Replicated(Place),
+    /// The name that a replica has in this site's service: no client may know it.
+    Hidden,
+    /// Nothing that is known here.
+    Ordinary,
+}
+
+#[derive(Debug, Default)]
+struct Names {
+    places: HashMap<Name, Place>,
+    /// Local names that are not the name for clients, each with that.
+    hidden: HashMap<Name, Name>,
+}
+
+/// What is known. Services without replicated resources cost one look at a counter.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    services: RwLock<BTreeMap<Arc<str>, Names>>,
+    /// Of all services.
+    count: AtomicUsize,
+}
+
+impl Known {
+    /// Whether there is nothing at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
+    /// What a name is.
+    pub(crate) fn look_up(&self, name: &Name) -> Seen {
+        if self.is_empty() {
+            return Seen::Ordinary;
+        }
+        let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(names) = services.get(name.service()) else { return Seen::Ordinary };
+        match names.places.get(name) {
+            Some(place) => Seen::Replicated(place.clone()),
+            None if names.hidden.contains_key(name) => Seen::Hidden,
+            None => Seen::Ordinary,
+        }
+    }
+
+    /// Sets what is known of a resource; nothing: it is no replicated resource any more.
+    pub(crate) fn set(&self, name: &Name, place: Option<Place>) {
+        let mut services = self.services.write().unwrap_or_else(PoisonError::into_inner);
+        let names = services.entry(name.service().into()).or_default();
+        let before = match place {
+            Some(place) => {
+                if let Some(local) = place.local.as_ref().filter(|local| *local != name) {
+                    names.hidden.insert(local.clone(), name.clone());
+                }
+                names.places.insert(name.clone(), place)
+            }
+            None => names.places.remove(name),
+        };
+        if let Some(local) = before.and_then(|before| before.local) {
+            let still = names.places.get(name).and_then(|place| place.local.as_ref()) == Some(&local);
+            if !still {
+                names.hidden.remove(&local);
+            }
+        }
+        let count = services.values().map(|names| names.places.len()).sum();
+        self.count.store(count, Ordering::Release);
+    }
+}

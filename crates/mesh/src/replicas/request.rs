@@ -1,0 +1,129 @@
+//! Writes to replicated resources, as they are understood by a core and kept by the keeper.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::request::Parts;
+use replica::{LocalId, Meta, Write};
+use scope::Site;
+use serde::{Deserialize, Serialize};
+
+use crate::carry::Sender;
+
+/// What names a resource of a service, at one site or for clients: the service, and the path without what stands
+/// before its kind's own. `image:/v2/images/7f…`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Name(Arc<str>);
+
+impl Name {
+    pub(crate) fn new(service: &str, path: &str) -> Name {
+        Name(format!("{service}:{path}").into())
+    }
+
+    pub(crate) fn service(&self) -> &str {
+        self.0.split_once(':').map_or("", |(service, _)| service)
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.0.split_once(':').map_or(&self.0, |(_, path)| path)
+    }
+
+    /// The last segment.
+    pub(crate) fn id(&self) -> &str {
+        self.0.rsplit_once('/').map_or("", |(_, id)| id)
+    }
+
+    /// The same with another id.
+    pub(crate) fn with_id(&self, id: &str) -> Name {
+        let collection = self.0.rsplit_once('/').map_or("", |(collection, _)| collection);
+        Name(format!("{collection}/{id}").into())
+    }
+}
+
+impl From<&Meta> for Name {
+    fn from(meta: &Meta) -> Name {
+        Name(Arc::clone(&meta.0))
+    }
+}
+
+impl From<&LocalId> for Name {
+    fn from(local: &LocalId) -> Name {
+        Name(Arc::clone(&local.0))
+    }
+}
+
+impl From<&Name> for Meta {
+    fn from(name: &Name) -> Meta {
+        Meta(Arc::clone(&name.0))
+    }
+}
+
+impl From<&Name> for LocalId {
+    fn from(name: &Name) -> LocalId {
+        LocalId(Arc::clone(&name.0))
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A write as it is kept until every replica has executed it: what [`replica::Body`] names. No credential is in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    /// Random, in hexadecimal: what [`replica::Body`] holds.
+    pub(crate) id: Arc<str>,
+    pub(crate) service: String,
+    /// The name of the resource's kind in the profile.
+    pub(crate) kind: String,
+    pub(crate) method: String,
+    /// The path of the resource for clients, with its prefix; of the collection where the service names what is
+    /// made.
+    pub(crate) path: String,
+    /// What follows that path: what of the resource is written.
+    pub(crate) below: String,
+    pub(crate) query: Option<String>,
+    /// Headers that the service needs; no credentials, no conditions, nothing of one hop.
+    pub(crate) headers: Vec<(String, Vec<u8>)>,
+    pub(crate) content: Content,
+}
+
+/// The body of a kept write.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Content {
+    /// Small.
+    Inline(Vec<u8>),
+    /// In the spool, by the kept write's id.
+    Spooled {
+        /// How long.
+        length: u64,
+        /// SHA-256 of it.
+        digest: [u8; 32],
+    },
+}
+
+/// The scope of a request, fit to be handed to another thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Scoped {
+    pub(crate) text: Box<str>,
+    pub(crate) entered: Site,
+    pub(crate) hops: u8,
+    pub(crate) sender: Sender,
+    pub(crate) token: Option<Sender>,
+}
+
+/// A client's write to a replicated resource.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    /// As the machine takes it.
+    pub(crate) write: Write,
+    /// What is kept of it.
+    pub(crate) kept: Kept,
+    /// The head as the client sent it, credentials, conditions and all, with names for clients: what the first
+    /// replica executes. Never stored.
+    pub(crate) head: Box<Parts>,
+    /// The scope that the service's own calls carry.
+    pub(crate) scoped: Option<Scoped>,
+}
