@@ -2,16 +2,17 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use http::{HeaderName, HeaderValue};
 use link::Identity;
 use mesh::Mesh;
 use mesh::upstream::{self, Target};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::config::{Audit, Config, Mode, Service, Tls};
+use crate::config::{Audit, Config, Mode, Replication, Service, Tls};
 use crate::members::{self, Members};
 
 /// What the data plane takes, from a configuration and the sites that are known. The error says which file is
@@ -32,7 +33,7 @@ pub fn settings(config: &Config, members: &Members) -> Result<mesh::Settings, St
         observe: config.mode == Mode::Observe,
         services: services.collect::<Result<_, String>>()?,
         link: link(config, members)?,
-        replication: None,
+        replication: config.replication.as_ref().map(|own| replication(own, &config.state)).transpose()?,
         limits: limits(config),
         timeouts: timeouts(config),
     })
@@ -58,6 +59,26 @@ fn link(config: &Config, members: &Members) -> Result<Option<mesh::Link>, String
         identity: Arc::new(identity),
         backstage: Some(Arc::new(members.clone())),
     }))
+}
+
+fn replication(replication: &Replication, state: &Path) -> Result<mesh::Replication, String> {
+    let credential = |(name, file): &(HeaderName, PathBuf)| {
+        let shown = |why: &dyn std::fmt::Display| format!("`{}`: {why}", file.display());
+        let text = fs::read_to_string(file).map_err(|error| shown(&error))?;
+        let mut value = HeaderValue::try_from(text.trim_end()).map_err(|error| shown(&error))?;
+        value.set_sensitive(true);
+        Ok((name.clone(), value))
+    };
+    let of_service = |(service, headers): (&String, &Vec<_>)| {
+        let headers = headers.iter().map(credential).collect::<Result<Vec<_>, String>>()?;
+        Ok((service.clone(), headers))
+    };
+    Ok(mesh::Replication {
+        directory: state.to_owned(),
+        quota: u64::try_from(replication.quota_mib).unwrap_or(u64::MAX).saturating_mul(1 << 20),
+        inline: replication.inline_bytes,
+        credentials: replication.credentials.iter().map(of_service).collect::<Result<_, String>>()?,
+    })
 }
 
 /// A site's data plane and its membership, started: what `archipel run` and the demo are made of.

@@ -127,6 +127,28 @@ fn each_fault_of_a_peer_names_its_line_and_its_key() {
 }
 
 #[test]
+fn replication_is_on_with_a_credential_for_each_service_that_has_one() {
+    let replication = read(LEAST).unwrap().replication.clone().unwrap();
+    assert!(replication.credentials.is_empty());
+    let text = "[replication]\nquota_mib = 5\n[replication.credentials.glance]\nX-Auth-Token = 'key.pem'";
+    let replication = read(&format!("{LEAST}{text}")).unwrap().replication.clone().unwrap();
+    assert_eq!(replication.quota_mib, 5);
+    let [(header, file)] = &replication.credentials["image"][..] else { panic!("{replication:?}") };
+    assert_eq!(header, "x-auth-token");
+    assert!(file.ends_with("key.pem"));
+    assert!(read(&format!("{LEAST}[replication]\nenabled = false")).unwrap().replication.is_none());
+    for (rest, expected) in [
+        ("[replication]\nquota = 5", "t.toml:7: unknown key `replication.quota`"),
+        ("[replication.credentials.glanc]", "t.toml:6: no service is called `glanc`"),
+        ("[replication.credentials.image]\n'a b' = 'key.pem'", "t.toml:7: `a b` cannot be a header"),
+        ("[replication.credentials.image]\na = 'no.pem'", "t.toml:7: `replication.credentials.image.a`"),
+    ] {
+        let faults = faults_of(rest);
+        assert!(faults.iter().any(|fault| fault.starts_with(expected)), "{faults:?}");
+    }
+}
+
+#[test]
 fn files_that_are_named_must_be_there() {
     let faults = faults_of(
         "services.image.tls.certificate = 'no.pem'\nservices.image.tls.key = 'identity'\naudit.file = 'no/audit.log'\n",

@@ -5,7 +5,7 @@
 //! bound, each fault drawn where it stands.
 //!
 //! In the order in which a file meets them: `table` (TOML to keys and values, with their places),
-//! `read` and `service` (keys to settings), `limits` and `address`, `names` (zones and scopes against
+//! `read`, `service` and `replication` (keys to settings), `limits` and `address`, `names` (zones and scopes against
 //! the sites), `fault`.
 
 mod address;
@@ -13,6 +13,7 @@ mod fault;
 mod limits;
 mod names;
 mod read;
+mod replication;
 mod service;
 mod table;
 
@@ -31,6 +32,7 @@ use scope::{Atlas, Dialect, Scope, Site};
 pub use address::{Endpoint, Upstream, endpoint};
 pub use fault::{Code, Fault, Faults};
 pub use limits::{Limits, Timeouts};
+pub use replication::Replication;
 
 /// A file that was read and is valid. Plain data: two readings can be compared.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,6 +69,8 @@ pub struct Settings {
     pub services: BTreeMap<String, Service>,
     /// The zones, each with the text of its location.
     pub zones: BTreeMap<String, String>,
+    /// How replicated resources are kept; nothing where there are to be none.
+    pub replication: Option<Replication>,
     /// How much of each thing there may be.
     pub limits: Limits,
     /// How long each thing may take.

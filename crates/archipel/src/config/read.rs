@@ -15,7 +15,7 @@ use super::fault::{Code, Fault};
 use super::names;
 use super::service;
 use super::table::{Entry, Table};
-use super::{Audit, CA, CERTIFICATE, KEY, Limits, Link, Mode, Peer, Settings, Timeouts};
+use super::{Audit, CA, CERTIFICATE, KEY, Limits, Link, Mode, Peer, Replication, Settings, Timeouts};
 
 /// What a name of the language is.
 pub(super) const NAMES: &str =
@@ -42,6 +42,7 @@ pub(super) fn settings(mut root: Table<'_>) -> Option<Settings> {
     let peers = peers(root.table("peers"), site.as_ref(), &dialect.services);
     let link = link(&mut root, !peers.is_empty());
     let audit = audit(root.table("audit"));
+    let replication = Replication::read(root.table("replication"), &dialect.services);
     let mut read = services(&mut root, &dialect.services);
 
     let listeners = read.values().flat_map(|read| &read.listeners);
@@ -81,6 +82,7 @@ pub(super) fn settings(mut root: Table<'_>) -> Option<Settings> {
         peers,
         services,
         zones,
+        replication,
         limits,
         timeouts,
         audit,
@@ -324,7 +326,7 @@ fn services<'d>(root: &mut Table<'d>, known: &Services) -> BTreeMap<String, serv
 }
 
 /// The canonical name of a service that is named at `at`, in an entry's key or value.
-fn canonical(entry: &Entry<'_>, name: &str, at: Range<usize>, known: &Services) -> Option<String> {
+pub(super) fn canonical(entry: &Entry<'_>, name: &str, at: Range<usize>, known: &Services) -> Option<String> {
     if !is_name(name) {
         let message = format!("`{}` cannot be a service's name", name.escape_debug());
         entry.note_fault(Fault::new(Code::Name, message, at, NAMES));
