@@ -3,6 +3,7 @@
 // Each test file uses the part that it needs, and is a crate of its own.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod fleet;
 pub mod members;
 pub mod process;
 pub mod sites;
