@@ -21,9 +21,10 @@ pub use lists::{List, Lists, Next, Paging, Sort, Totals};
 pub use propagation::{Form, Header, Origin, Propagation, ServiceToken};
 
 /// The profiles that are built in, by name.
-const BUILT_IN: [(&str, &str); 2] = [
+const BUILT_IN: [(&str, &str); 3] = [
     ("openstack", include_str!("../profiles/openstack.toml")),
     ("rest", include_str!("../profiles/rest.toml")),
+    ("sample", include_str!("../profiles/sample.toml")),
 ];
 
 /// One application.

@@ -3,6 +3,7 @@
 
 mod client;
 mod ports;
+mod replicas;
 mod scenarios;
 mod story;
 mod together;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::client::Client;
+use super::replicas;
 use super::story::{Story, check, expect, served_by};
 use super::together;
 use super::world::World;
@@ -18,7 +19,7 @@ pub struct Scenario {
 
 /// All of them, in the order in which they are played. Each leaves the world as it found it,
 /// but for images and servers, and for the site that joins: it stays.
-pub const SCENARIOS: [Scenario; 13] = [
+pub const SCENARIOS: [Scenario; 16] = [
     Scenario { name: "local", about: "a server boots at Site1 with an image of Site1", play: local },
     Scenario {
         name: "share",
@@ -59,6 +60,21 @@ pub const SCENARIOS: [Scenario; 13] = [
         name: "list-split",
         about: "Site3 is cut off; a list without its images says so",
         play: together::list_split,
+    },
+    Scenario {
+        name: "replicate",
+        about: "`Site1 & Site2 & Site3`: one image with one id, which each site has when all are cut off",
+        play: replicas::replicate,
+    },
+    Scenario {
+        name: "both-sides",
+        about: "an image is changed on both sides of a split; joined again, all agree",
+        play: replicas::both_sides,
+    },
+    Scenario {
+        name: "extend",
+        about: "a fourth site gets a replica, copied from one",
+        play: replicas::extend,
     },
 ];
 

@@ -121,7 +121,7 @@ impl World {
         let (image, compute) = (site.image_handle.address(), site.compute_handle.address());
         let join = self.sites().first().map(|first| format!("join = [\"{}\"]\n", first.advertised));
         format!(
-            "site = \"{}\"\nprofile = \"rest\"\nidentity = \"identity\"\nstate = \"state\"\nthreads = 1\n\n\
+            "site = \"{}\"\nprofile = \"sample\"\nidentity = \"identity\"\nstate = \"state\"\nthreads = 1\n\n\
              [link]\nlisten = \"{link}\"\nadvertise = \"{}\"\nsource = \"{}\"\n{}\n\
              [services.image]\npublic = [\"{image_public}\"]\ninternal = [\"{image_internal}\"]\n\
              upstreams = [\"http://{image}\"]\n\n\
