@@ -5,11 +5,14 @@ mod check_command;
 mod demo_command;
 mod init_command;
 mod member_command;
+mod operations_command;
+mod replicas_command;
 mod run_command;
 mod running;
 mod scope_command;
 mod sites_command;
 mod status_command;
+mod table;
 mod zone_command;
 
 use std::io::{self, IsTerminal, Write};
@@ -57,6 +60,12 @@ enum Command {
     Quarantine(member_command::QuarantineCommand),
     /// Shut a stolen site out, everywhere and for good.
     Revoke(member_command::RevokeCommand),
+    /// Replicated resources: where their replicas are, and moving them.
+    #[command(subcommand)]
+    Replicas(replicas_command::ReplicasCommand),
+    /// What sites still have to execute, and what is in doubt.
+    #[command(subcommand)]
+    Operations(operations_command::OperationsCommand),
     /// Check, rewrite and try out scopes.
     #[command(subcommand)]
     Scope(scope_command::ScopeCommand),
@@ -77,6 +86,8 @@ fn main() -> ExitCode {
         Command::Quarantine(command) => command.run(),
         Command::Revoke(command) => command.run(),
         Command::Status(command) => command.run(),
+        Command::Replicas(command) => command.run(),
+        Command::Operations(command) => command.run(),
         Command::Scope(command) => command.run(),
     };
     match outcome.and_then(|line| print(&line)) {

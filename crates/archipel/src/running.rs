@@ -53,3 +53,8 @@ pub(crate) fn segment(name: &str) -> String {
 pub(crate) fn text<'d>(document: &'d Value, field: &str) -> &'d str {
     document.get(field).and_then(Value::as_str).unwrap_or_default()
 }
+
+/// The members of a list in a document.
+pub(crate) fn array<'d>(document: &'d Value, field: &str) -> impl Iterator<Item = &'d Value> {
+    document.get(field).and_then(Value::as_array).into_iter().flatten()
+}

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::Failure;
 use crate::running::{Running, text};
+use crate::table::table;
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -52,19 +53,4 @@ fn row(site: &Value) -> [String; 6] {
     let texts = ["site", "status"].map(|field| text(site, field).to_owned());
     let [name, state] = texts;
     [name, state, reach.to_owned(), distance, text(site, "address").to_owned(), services.join(", ")]
-}
-
-/// Columns as wide as what is in them.
-fn table<const N: usize>(rows: &[[String; N]]) -> String {
-    let mut widths = [0; N];
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
-    let lines = rows.iter().map(|row| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    });
-    lines.collect::<Vec<_>>().join("\n")
 }
