@@ -4,6 +4,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod fleet;
+pub mod ledger;
 pub mod members;
 pub mod process;
 pub mod sites;
