@@ -19,6 +19,7 @@ use crate::carry::{self, Carry, Marks, Record};
 use crate::idle::Busy;
 use crate::metrics::Counts;
 use crate::observe::Observer;
+use crate::replicas::Replicas;
 use crate::settings::Settings;
 use crate::sites::{Sites, Standing};
 use crate::upstream::{self, Health, Upstreams};
@@ -96,6 +97,8 @@ pub(crate) struct Shared {
     /// As the first core sees them.
     pub(crate) peers: Mutex<Vec<PeerSeen>>,
     pub(crate) started: std::time::Instant,
+    /// Replicated resources, where there can be any.
+    pub(crate) replicas: Option<Replicas>,
 }
 
 impl Shared {
@@ -190,6 +193,8 @@ pub(crate) struct Core {
     peers: RefCell<Admitted>,
     /// Their questions among them.
     questions: RefCell<Admitted>,
+    /// What their keepers say among them.
+    replicas: RefCell<Admitted>,
     state: RefCell<Rc<State>>,
     /// Not used yet.
     random: RefCell<Vec<u8>>,
@@ -205,6 +210,7 @@ impl Core {
             keys: RefCell::default(),
             peers: RefCell::default(),
             questions: RefCell::default(),
+            replicas: RefCell::default(),
             state,
             random: RefCell::default(),
         }
@@ -290,6 +296,11 @@ impl Core {
     /// Takes a place among the questions of one peer, whose bodies are read as a whole.
     pub(crate) fn admit_question(&self, site: &Rc<str>, most: usize) -> Option<PeerTicket> {
         admit(&self.questions, site, most)
+    }
+
+    /// Takes a place among what one peer's keeper says, which is read as a whole.
+    pub(crate) fn admit_keeper(&self, site: &Rc<str>, most: usize) -> Option<PeerTicket> {
+        admit(&self.replicas, site, most)
     }
 
     /// Sees the sites like this from now on.
