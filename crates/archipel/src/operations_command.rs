@@ -21,9 +21,9 @@ pub(crate) enum OperationsCommand {
     /// What became of one.
     #[command(after_help = "\
 Example:
-  archipel operations show Site1/42")]
+  archipel operations show Site1/3f9c/42")]
     Show {
-        /// Its name, as the answer to the write told it: SITE/NUMBER.
+        /// Its name, as the answer to the write told it: SITE/RUN/NUMBER.
         operation: String,
         /// Everything that is known, for programs.
         #[arg(long)]
@@ -37,11 +37,11 @@ An operation is in doubt where this site crashed, or its service gave no answer,
 nothing tells whether it was. Look at the service, then say so; if it was not executed, it is executed now.
 
 Examples:
-  archipel operations settle Site1/42 --executed
-  archipel operations settle Site1/43 --executed --id 7f0c9a34-4d0c-4f3e-9a57-0d6c5b2f4e11
-  archipel operations settle Site1/44 --not-executed")]
+  archipel operations settle Site1/3f9c/42 --executed
+  archipel operations settle Site1/3f9c/43 --executed --id 7f0c9a34-4d0c-4f3e-9a57-0d6c5b2f4e11
+  archipel operations settle Site1/3f9c/44 --not-executed")]
     Settle {
-        /// Its name: SITE/NUMBER.
+        /// Its name: SITE/RUN/NUMBER.
         operation: String,
         /// The service executed it.
         #[arg(long, conflicts_with = "not_executed", required_unless_present = "not_executed")]
@@ -79,10 +79,11 @@ impl OperationsCommand {
 }
 
 fn path(operation: &str) -> Result<String, Failure> {
-    let (site, number) = operation
-        .split_once('/')
-        .ok_or_else(|| Failure::Usage(format!("`{operation}`: write SITE/NUMBER, as in Site1/42")))?;
-    Ok(format!("/v1/operations/{}/{}", segment(site), segment(number)))
+    if !operation.contains('/') {
+        return Err(Failure::Usage(format!("`{operation}`: write it as the answer to the write named it, Site1/…/42")));
+    }
+    let segments: Vec<String> = operation.split('/').map(segment).collect();
+    Ok(format!("/v1/operations/{}", segments.join("/")))
 }
 
 fn listed(answer: &Value) -> String {

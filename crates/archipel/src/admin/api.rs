@@ -7,7 +7,7 @@ use http::{Method, StatusCode};
 use mesh::Mesh;
 use serde_json::{Value, json};
 
-use super::Admin;
+use super::{Admin, replicas};
 use crate::hex;
 use crate::members::{Order, show};
 
@@ -24,11 +24,11 @@ impl Answer {
         Answer::Document(status, json!({ "title": why }))
     }
 
-    fn bad(why: &str) -> Answer {
+    pub(super) fn bad(why: &str) -> Answer {
         Answer::refused(StatusCode::BAD_REQUEST, why)
     }
 
-    fn ok(document: Value) -> Answer {
+    pub(super) fn ok(document: Value) -> Answer {
         Answer::Document(StatusCode::OK, document)
     }
 }
@@ -61,7 +61,7 @@ pub(super) async fn answer(method: &Method, path: &str, body: &[u8], admin: &Adm
         _ => match order(method, &segments, &body) {
             Some(Ok(order)) => obey(admin, order).await,
             Some(Err(refused)) => refused,
-            None => Answer::refused(StatusCode::NOT_FOUND, format!("there is no {method} {path}")),
+            None => replicas::answer(method, &segments, &body, admin).await.unwrap_or_else(|| Answer::refused(StatusCode::NOT_FOUND, format!("there is no {method} {path}"))),
         },
     }
 }

@@ -2,6 +2,7 @@
 //! running archipel goes through it; `docs/admin.md` is its reference.
 
 mod api;
+mod replicas;
 
 use std::convert::Infallible;
 use std::io;

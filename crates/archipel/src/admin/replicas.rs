@@ -1,0 +1,209 @@
+//! Replicated resources and their operations, for operators.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use http::{Method, StatusCode};
+use mesh::replication::{Change, Condition, Handle, Level, OpId, Pending, Refused, Replica, Resource};
+use scope::{Site, View as _};
+use serde_json::{Value, json};
+
+use super::Admin;
+use super::api::Answer;
+
+/// The keeper answers sooner, unless its disk does not.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Answers, if this is about replicas.
+pub(super) async fn answer(
+    method: &Method,
+    segments: &[&str],
+    body: &Value,
+    admin: &Admin,
+) -> Option<Answer> {
+    if !matches!(segments, ["v1", "replicas" | "operations", ..]) {
+        return None;
+    }
+    let Some(mesh) = admin.mesh.upgrade() else {
+        return Some(Answer::refused(StatusCode::SERVICE_UNAVAILABLE, "it is stopping"));
+    };
+    let Some(keeper) = mesh.replication() else {
+        return Some(Answer::refused(StatusCode::NOT_FOUND, "this site keeps no replicas: see [replication]"));
+    };
+    let asked = Asked { keeper, admin, body };
+    match tokio::time::timeout(PATIENCE, asked.answer(method.as_str(), segments)).await {
+        Ok(Ok(answer)) => Some(answer),
+        Ok(Err(None)) => None,
+        Ok(Err(Some(refused))) => Some(refused),
+        Err(_) => Some(Answer::refused(StatusCode::SERVICE_UNAVAILABLE, "the keeper of replicas does not answer")),
+    }
+}
+
+struct Asked<'a> {
+    keeper: Handle,
+    admin: &'a Admin,
+    body: &'a Value,
+}
+
+/// Nothing: there is no such path.
+type Asking = Result<Answer, Option<Answer>>;
+
+fn refused(why: Refused) -> Option<Answer> {
+    let status = match why {
+        Refused::Unknown => StatusCode::NOT_FOUND,
+        Refused::Unchangeable(_) => StatusCode::CONFLICT,
+        Refused::Ends => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    Some(Answer::refused(status, why.to_string()))
+}
+
+impl Asked<'_> {
+    async fn answer(&self, method: &str, segments: &[&str]) -> Asking {
+        match (method, segments) {
+            ("GET", ["v1", "replicas"]) => {
+                let resources = self.keeper.resources().await.map_err(refused)?;
+                let shown: Vec<Value> = resources.iter().map(|resource| self.shown(resource)).collect();
+                Ok(Answer::ok(json!({ "replicas": shown })))
+            }
+            ("GET", ["v1", "replicas", name]) => self.one(name).await,
+            ("POST", ["v1", "replicas", name, "mend"]) => {
+                self.keeper.mended(name).await.map_err(refused)?;
+                self.one(name).await
+            }
+            ("POST", ["v1", "replicas", name, change]) => {
+                let change = self.change(change)?;
+                self.keeper.change(name, change).await.map_err(refused)?;
+                self.one(name).await
+            }
+            ("GET", ["v1", "operations"]) => self.operations().await,
+            ("GET", ["v1", "operations", op @ ..]) => {
+                let fate = self.keeper.fate(operation(op)?).await.map_err(refused)?;
+                Ok(Answer::ok(fate))
+            }
+            ("POST", ["v1", "operations", op @ .., "settle"]) => {
+                let op = operation(op)?;
+                let Some(executed) = self.body.get("executed").and_then(Value::as_bool) else {
+                    return Err(Some(Answer::bad("send {\"executed\": true} or {\"executed\": false}")));
+                };
+                let local = self.body.get("id").and_then(Value::as_str);
+                self.keeper.settle(op, executed, local).await.map_err(refused)?;
+                self.operations().await
+            }
+            _ => Err(None),
+        }
+    }
+
+    fn site(&self, field: &str) -> Result<Site, Option<Answer>> {
+        let name = self.body.get(field).and_then(Value::as_str);
+        let Some(site) = name.and_then(Site::new) else {
+            return Err(Some(Answer::bad(&format!("send {{\"{field}\": \"Site4\"}}"))));
+        };
+        if self.admin.members.snapshot().find(site.name()).is_none() {
+            let why = format!("there is no site {site}");
+            return Err(Some(Answer::refused(StatusCode::UNPROCESSABLE_ENTITY, why)));
+        }
+        Ok(site)
+    }
+
+    fn change(&self, change: &str) -> Result<Change, Option<Answer>> {
+        Ok(match change {
+            "extend" => Change::Extend(self.site("site")?),
+            "shrink" => Change::Shrink(self.site("site")?),
+            "move" => Change::Move { from: self.site("from")?, to: self.site("to")? },
+            "detach" => Change::Detach,
+            _ => return Err(None),
+        })
+    }
+
+    async fn one(&self, name: &str) -> Asking {
+        let resources = self.keeper.resources().await.map_err(refused)?;
+        let found = resources.iter().find(|resource| resource.name == name);
+        found.map(|resource| Answer::ok(self.shown(resource))).ok_or_else(|| refused(Refused::Unknown))
+    }
+
+    async fn operations(&self) -> Asking {
+        let mut waiting = Vec::new();
+        for site in self.admin.members.snapshot().members() {
+            let pending = self.keeper.pending(site.clone()).await.map_err(refused)?;
+            if let Some(oldest) = pending.iter().map(|pending| pending.since_ms).min() {
+                let (site, seconds) = (site.name(), ago(oldest));
+                waiting.push(json!({ "site": site, "count": pending.len(), "seconds": seconds }));
+            }
+        }
+        let in_doubt = self.keeper.in_doubt().await.map_err(refused)?;
+        let counts = self.keeper.counts().await.map_err(refused)?;
+        let in_doubt: Vec<Value> = in_doubt.iter().map(doubt).collect();
+        Ok(Answer::ok(json!({
+            "pending": waiting,
+            "in_doubt": in_doubt,
+            "kept": { "operations": counts.operations, "bytes": counts.kept_bytes },
+            "fault": counts.fault,
+        })))
+    }
+
+    fn shown(&self, resource: &Resource) -> Value {
+        let sites: Vec<Value> = resource
+            .replicas
+            .iter()
+            .map(|replica| {
+                json!({
+                    "site": replica.site.name(),
+                    "state": self.state(resource, replica),
+                    "local": replica.local,
+                    "pending": replica.pending,
+                    "seconds": replica.since_ms.map(ago),
+                })
+            })
+            .collect();
+        json!({
+            "resource": resource.name,
+            "kind": resource.kind,
+            "level": level(resource.level),
+            "deleted": resource.deleted,
+            "sites": sites,
+        })
+    }
+
+    fn state(&self, resource: &Resource, replica: &Replica) -> String {
+        if replica.site == self.admin.site {
+            return match resource.condition {
+                Condition::Good => "good".to_owned(),
+                Condition::Absent => "absent".to_owned(),
+                Condition::Diverged(status) => format!("diverged ({status})"),
+                Condition::Copying => "copying".to_owned(),
+                Condition::InDoubt => "in doubt".to_owned(),
+            };
+        }
+        // What another site has is known from what it confirmed.
+        if replica.pending > 0 || replica.local.is_none() { "pending" } else { "good" }.to_owned()
+    }
+}
+
+fn level(level: Level) -> &'static str {
+    match level {
+        Level::Weak => "weak",
+        Level::Eventual => "eventual",
+        Level::Quorum => "quorum",
+        Level::Strong => "strong",
+    }
+}
+
+fn doubt(pending: &Pending) -> Value {
+    json!({
+        "operation": pending.op.to_string(),
+        "resource": pending.resource,
+        "what": pending.class,
+        "user": pending.user,
+        "seconds": ago(pending.since_ms),
+    })
+}
+
+/// Seconds since a moment of the wall clock.
+fn ago(ms: u64) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.saturating_sub(Duration::from_millis(ms)).as_secs()
+}
+
+fn operation(segments: &[&str]) -> Result<OpId, Option<Answer>> {
+    let bad = || Some(Answer::bad("an operation is named as the answer to the write names it: Site1/…/42"));
+    segments.join("/").parse().map_err(|_| bad())
+}
