@@ -69,7 +69,7 @@ impl Machine {
         self.touch(meta);
         self.counter = self.counter.saturating_add(1);
         self.call.site = true;
-        let id = OpId { site: self.here.clone(), counter: self.counter };
+        let id = OpId { site: self.here.clone(), epoch: self.epoch, counter: self.counter };
         let stamp = self.clock.tick(self.call.wall_ms);
         if let Subject::New { naming, level, sites } = &write.subject {
             let chosen = matches!(naming, Naming::Chosen(_));

@@ -1,5 +1,7 @@
 //! Operations go to the other replicas, until each has confirmed them; then they are forgotten.
 
+use std::cmp::Ordering;
+
 use scope::Site;
 
 use crate::entry::{Entry, Peer};
@@ -15,7 +17,7 @@ impl Machine {
     /// Tells the others what is new here, and sees to it that they are told until they confirm.
     pub(crate) fn deliver(&mut self, meta: &Meta) {
         let Some(entry) = self.entries.get_mut(meta).filter(|entry| !entry.is_undecided()) else { return };
-        let confirmation = entry.confirmation();
+        let confirmation = entry.confirmation(self.epoch);
         let news = entry.told.as_ref() != Some(&confirmation);
         entry.told = Some(confirmation.clone());
         for site in entry.others(&self.here) {
@@ -101,11 +103,15 @@ impl Machine {
     fn catch_up(&mut self, meta: &Meta, site: &Site) -> bool {
         let Some(entry) = self.entries.get(meta) else { return false };
         let lacking = entry.lacking(site);
-        if lacking.is_empty() {
+        let known = entry.resource.shared_known();
+        let mut reach = entry.peers.get(site).map(|peer| peer.has.clone()).unwrap_or_default();
+        lacking.iter().for_each(|op| reach.add(&op.id));
+        // What is forgotten here cannot be sent either.
+        let enough = !entry.is_member(site) || reach.dominates(&known);
+        if lacking.is_empty() && enough {
             return false;
         }
-        if lacking.len() > self.settings.backlog || !is_complete(entry, site, &lacking) {
-            let known = entry.resource.snapshot().progress.known;
+        if lacking.len() > self.settings.backlog || !enough || !is_complete(entry, site, &lacking) {
             self.send(site, Message::Behind { map: entry.map.clone(), known });
             return true;
         }
@@ -119,7 +125,11 @@ impl Machine {
         let link = self.links.entry(site.clone()).or_default();
         let back = up && link.down;
         link.down = !up;
+        if up {
+            self.hello(site, None);
+        }
         if back {
+            let link = self.links.entry(site.clone()).or_default();
             link.attempts = 0;
             let armed = link.armed;
             self.deliver_again(site);
@@ -129,7 +139,10 @@ impl Machine {
 
     /// A message from another site.
     pub(crate) fn received(&mut self, from: &Site, message: Message) {
-        let map = message.map();
+        if let Message::Hello { epoch, heard } = message {
+            return self.greeted(from, epoch, heard);
+        }
+        let Some(map) = message.map() else { return };
         let meta = map.meta.clone();
         self.touch(&meta);
         if !self.known_to_be_here(from, map) {
@@ -137,7 +150,7 @@ impl Machine {
         }
         if let Some(entry) = self.entries.get_mut(&meta) {
             entry.map.merge(map);
-            entry.peers.entry(from.clone()).or_default().map = Some(map.clone());
+            entry.peers.entry(from.clone()).or_default();
         }
         match message {
             Message::Operations { operations, .. } => {
@@ -146,8 +159,13 @@ impl Machine {
                 }
                 self.call.asking.insert((meta, from.clone()));
             }
-            Message::Confirm { known, done, .. } => self.confirmed(from, &meta, &known, &done),
+            Message::Confirm { map, epoch, known, done } => {
+                if self.is_current(from, epoch) {
+                    self.confirmed(from, &map, &known, &done);
+                }
+            }
             Message::Behind { known, .. } => self.behind(from, &meta, &known),
+            Message::Hello { .. } => {}
         }
     }
 
@@ -163,7 +181,7 @@ impl Machine {
         }
         // It was let go: whoever asks is told, and stops asking.
         let (known, done) = (Version::default(), Version::default());
-        self.send(from, Message::Confirm { map: map.clone(), known, done });
+        self.send(from, Message::Confirm { map: map.clone(), epoch: self.epoch, known, done });
         false
     }
 
@@ -177,18 +195,26 @@ impl Machine {
             self.call.effects.push(Effect::Skewed { site, ahead_ms });
         }
         self.call.site = true;
-        // One of our own that we do not know: we were restored from an old copy.
-        if op.id.site == self.here {
-            self.counter = self.counter.max(op.id.counter);
+        if entry.resource.is_surprised_by(&op) {
+            return self.take_state(from, meta);
         }
         if entry.resource.learn(op.clone()) {
             self.call.ops.insert(op.id.clone(), Some(op));
         }
     }
 
-    fn confirmed(&mut self, from: &Site, meta: &Meta, known: &Version, done: &Version) {
+    fn confirmed(&mut self, from: &Site, map: &ReplicaMap, known: &Version, done: &Version) {
+        let meta = &map.meta;
         let Some(entry) = self.entries.get_mut(meta) else { return };
         let peer: &mut Peer = entry.peers.entry(from.clone()).or_default();
+        let since = map.since(from).cloned();
+        match since.cmp(&peer.since) {
+            Ordering::Less => return,
+            Ordering::Equal => {}
+            // Its replica is another one than it was: what it had before, it may have no more.
+            Ordering::Greater => *peer = Peer { since, ..Peer::default() },
+        }
+        peer.map = Some(map.clone());
         peer.has.merge(known);
         let silent = peer.said.is_none();
         if peer.said.as_ref().is_none_or(|(_, before)| done.dominates(before)) {

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use scope::Site;
 
+use crate::clock::Stamp;
+use crate::epoch::Epoch;
 use crate::event::Message;
 use crate::map::ReplicaMap;
 use crate::operation::{OpId, Operation};
@@ -20,6 +22,8 @@ pub(crate) struct Peer {
     pub said: Option<(Version, Version)>,
     /// Its map then.
     pub map: Option<ReplicaMap>,
+    /// Since when, by that map, it has its replica, or none.
+    pub since: Option<(Stamp, Site)>,
     /// Sent since the timer last ran out.
     pub in_flight: BTreeSet<OpId>,
 }
@@ -88,9 +92,10 @@ impl Entry {
         self.map.involved().filter(|site| *site != here).cloned().collect()
     }
 
-    pub(crate) fn confirmation(&self) -> Message {
+    pub(crate) fn confirmation(&self, epoch: Epoch) -> Message {
         let progress = &self.resource.progress;
-        Message::Confirm { map: self.map.clone(), known: progress.known.clone(), done: progress.done.clone() }
+        let (known, done) = (progress.known.clone(), progress.done.clone());
+        Message::Confirm { map: self.map.clone(), epoch, known, done }
     }
 
     /// The operations that a member is not known to have, each after all that it has seen.
@@ -102,13 +107,13 @@ impl Entry {
         self.resource.shared().filter(|op| has.is_none_or(|has| !has.covers(&op.id))).collect()
     }
 
-    /// Whether a site still has to say something: that it has executed an operation, or that it knows
-    /// where the replicas are.
+    /// Whether a site still has to say something: that it has executed all that is known here, or that it
+    /// knows where the replicas are.
     pub(crate) fn awaits(&self, site: &Site) -> bool {
         let Some(peer) = self.peers.get(site) else { return true };
         let Some((_, done)) = &peer.said else { return true };
         peer.map.as_ref() != Some(&self.map)
-            || (self.is_member(site) && self.resource.shared().any(|op| !done.covers(&op.id)))
+            || (self.is_member(site) && !done.dominates(&self.resource.shared_known()))
     }
 
     /// Forgets what can no longer change anything.
@@ -119,7 +124,7 @@ impl Entry {
             let said = self.peers.get(member).and_then(|peer| peer.said.as_ref());
             // What it accepted before it said so must be known: later ones have seen all that it executed.
             match said {
-                Some((known, done)) if known.of(member) <= progress.known.of(member) => {
+                Some((known, done)) if progress.known.dominates(&known.only(member)) => {
                     everyone.push(done.clone());
                 }
                 _ => return Pruned::default(),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use scope::Site;
 use serde::{Deserialize, Serialize};
 
+use crate::epoch::Epoch;
 use crate::map::{Change, Naming, ReplicaMap, Unchangeable};
 use crate::operation::{Body, Class, Doubt, Level, LocalId, Meta, OpId, Operation, Who};
 use crate::record::{self, Key, Record, Unreadable};
@@ -92,6 +93,8 @@ pub enum Message {
     Confirm {
         /// Where the replicas are.
         map: ReplicaMap,
+        /// In which of the sender's runs that is so.
+        epoch: Epoch,
         /// What it recorded, with all that it accepted.
         known: Version,
         /// What it executed or skipped.
@@ -103,6 +106,14 @@ pub enum Message {
         map: ReplicaMap,
         /// What the sender has.
         known: Version,
+    },
+    /// The sender runs anew, or can be reached again.
+    Hello {
+        /// Its run.
+        epoch: Epoch,
+        /// A later run of the receiver's that the sender heard of: the receiver was given back old records,
+        /// and its clock is wrong.
+        heard: Option<Epoch>,
     },
 }
 
@@ -118,12 +129,13 @@ impl Message {
         record::decode(bytes)
     }
 
-    /// The map that every message carries.
-    pub(crate) fn map(&self) -> &ReplicaMap {
+    /// The map that every message about one resource carries.
+    pub(crate) fn map(&self) -> Option<&ReplicaMap> {
         match self {
             Message::Operations { map, .. } | Message::Confirm { map, .. } | Message::Behind { map, .. } => {
-                map
+                Some(map)
             }
+            Message::Hello { .. } => None,
         }
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! Machine::restore(here, settings, every record that was persisted)
-//! machine.start(now, &mut effects)
+//! machine.start(now, a random number, &mut effects)
 //! loop { carry out the effects, in order; machine.on(now, what happened next, &mut effects) }
 //! ```
 //!
@@ -42,6 +42,7 @@ mod clock;
 pub mod converge;
 mod deliver;
 mod entry;
+mod epoch;
 mod event;
 mod execute;
 mod machine;
@@ -51,9 +52,11 @@ mod operation;
 pub mod order;
 mod record;
 mod resource;
+mod runs;
 mod version;
 
 pub use clock::{Clock, Skew, Stamp};
+pub use epoch::Epoch;
 pub use event::{Authority, Effect, Event, Message, Outcome, Reply, Subject, Ticket, Timer, Write};
 pub use machine::{Machine, Settings};
 pub use map::{Change, Naming, ReplicaMap, Unchangeable};

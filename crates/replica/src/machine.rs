@@ -6,6 +6,7 @@ use scope::Site;
 
 use crate::clock::Clock;
 use crate::entry::Entry;
+use crate::epoch::Epoch;
 use crate::event::{Effect, Event, Message, Reply, Ticket, Timer};
 use crate::map::ReplicaMap;
 use crate::operation::{Meta, OpId, Operation};
@@ -41,6 +42,8 @@ pub(crate) struct Link {
     pub attempts: u32,
     /// A timer is running.
     pub armed: bool,
+    /// The last of its runs that was heard of.
+    pub epoch: Option<Epoch>,
     /// Resources of which the site has something to confirm.
     pub owed: BTreeSet<Meta>,
 }
@@ -65,6 +68,7 @@ pub(crate) struct Call {
 pub struct Machine {
     pub(crate) here: Site,
     pub(crate) settings: Settings,
+    pub(crate) epoch: Epoch,
     pub(crate) counter: u64,
     pub(crate) clock: Clock,
     pub(crate) entries: BTreeMap<Meta, Entry>,
@@ -80,12 +84,14 @@ impl Machine {
     /// A site with what it recorded before: nothing, the first time. Then [`Machine::start`].
     #[must_use]
     pub fn restore(here: Site, settings: Settings, records: impl IntoIterator<Item = Record>) -> Machine {
-        let (mut counter, mut clock) = (0, Clock::new(settings.max_drift_ms));
+        let (mut counter, mut clock, mut epoch) = (0, Clock::new(settings.max_drift_ms), Epoch::default());
         let mut ops = BTreeMap::<Meta, BTreeMap<OpId, Operation>>::new();
         let mut states = Vec::new();
         for record in records {
             match record {
-                Record::Site { counter: last, clock: then } => (counter, clock) = (last, then),
+                Record::Site { counter: last, clock: then, epoch: run } => {
+                    (counter, clock, epoch) = (last, then, run);
+                }
                 Record::Operation(op) => {
                     ops.entry(op.resource.clone()).or_default().insert(op.id.clone(), op);
                 }
@@ -100,12 +106,18 @@ impl Machine {
         };
         let entries = states.into_iter().map(entry).collect();
         let (links, asked, senders) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Machine { here, settings, counter, clock, entries, links, asked, senders, call: Call::default() }
+        let call = Call::default();
+        Machine { here, settings, epoch, counter, clock, entries, links, asked, senders, call }
     }
 
-    /// Takes up what was under way. An execution that had no outcome is in doubt.
-    pub fn start(&mut self, wall_ms: u64, effects: &mut Vec<Effect>) {
+    /// Takes up what was under way, in a new run. An execution that had no outcome is in doubt. `draw` is
+    /// random, another one at each start: a site whose records are an old copy knows by nothing else that
+    /// it runs anew.
+    pub fn start(&mut self, wall_ms: u64, draw: u64, effects: &mut Vec<Effect>) {
         self.begin(wall_ms);
+        self.epoch = self.epoch.next(wall_ms, draw);
+        self.call.site = true;
+        self.greet();
         for meta in self.entries.keys().cloned().collect::<Vec<_>>() {
             self.touch(&meta);
             let Some(entry) = self.entries.get(&meta) else { continue };
@@ -235,7 +247,7 @@ impl Machine {
         let call = std::mem::take(&mut self.call);
         let (mut put, mut remove) = (Vec::new(), Vec::new());
         if call.site {
-            put.push(Record::Site { counter: self.counter, clock: self.clock });
+            put.push(Record::Site { counter: self.counter, clock: self.clock, epoch: self.epoch });
         }
         for (id, op) in call.ops {
             match op {

@@ -106,6 +106,11 @@ impl ReplicaMap {
         self.places.keys()
     }
 
+    /// Since when a site has its replica, or has none: which change made it so.
+    pub(crate) fn since(&self, site: &Site) -> Option<&(Stamp, Site)> {
+        self.places.get(site).map(|place| &place.changed)
+    }
+
     /// Whether the replicas were let go.
     #[must_use]
     pub fn is_detached(&self) -> bool {

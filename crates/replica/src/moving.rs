@@ -28,9 +28,16 @@ impl Machine {
     /// Another site has more than it sends as operations.
     pub(crate) fn behind(&mut self, from: &Site, meta: &Meta, known: &Version) {
         self.call.asking.insert((meta.clone(), from.clone()));
+        let Some(entry) = self.entries.get(meta) else { return };
+        if !entry.resource.progress.known.dominates(known) {
+            self.take_state(from, meta);
+        }
+    }
+
+    /// Asks a site for its state, unless another is under way.
+    pub(crate) fn take_state(&mut self, from: &Site, meta: &Meta) {
         let Some(entry) = self.entries.get_mut(meta) else { return };
-        let busy = entry.fetching || entry.installing.is_some();
-        if !busy && !entry.resource.progress.known.dominates(known) {
+        if !entry.fetching && entry.installing.is_none() {
             entry.fetching = true;
             self.call.effects.push(Effect::CopyState { resource: meta.clone(), from: from.clone() });
         }
@@ -98,7 +105,7 @@ impl Machine {
             entry.map.set_local(&self.here, local);
         }
         let before = entry.resource.ops.clone();
-        entry.resource.copy(&snapshot);
+        let later = entry.resource.copy(&self.here, &snapshot);
         (entry.condition, entry.copies) = (Condition::Good, 0);
         for id in before.keys().filter(|id| !entry.resource.ops.contains_key(id)) {
             self.call.ops.insert(id.clone(), None);
@@ -107,6 +114,11 @@ impl Machine {
         for op in snapshot.ops {
             self.clock.see(self.call.wall_ms, op.stamp);
             self.call.ops.insert(op.id.clone(), Some(op));
+        }
+        for id in later {
+            let Some(op) = entry.resource.ops.get_mut(&id) else { continue };
+            op.stamp = self.clock.tick(self.call.wall_ms);
+            self.call.ops.insert(id, Some(op.clone()));
         }
     }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 use scope::Site;
 use serde::{Deserialize, Serialize};
 
-use crate::{clock::Stamp, version::Version};
+use crate::{clock::Stamp, epoch::Epoch, version::Version};
 
 /// A resource's identifier that clients see, the same at every site.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -15,18 +15,20 @@ pub struct Meta(pub Arc<str>);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LocalId(pub Arc<str>);
 
-/// Identifies an operation, everywhere and for ever: a site never gives a counter twice.
+/// Identifies an operation, everywhere and for ever: a run of a site never gives a counter twice.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct OpId {
     /// The site that accepted it.
     pub site: Site,
+    /// In which of its runs.
+    pub epoch: Epoch,
     /// Counts all operations that this site accepted, from 1.
     pub counter: u64,
 }
 
 impl fmt::Display for OpId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.site, self.counter)
+        write!(f, "{}/{}/{}", self.site, self.epoch, self.counter)
     }
 }
 

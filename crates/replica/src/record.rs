@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
+use crate::epoch::Epoch;
 use crate::map::ReplicaMap;
 use crate::operation::{Meta, OpId, Operation};
 use crate::resource::{Execution, Progress, Snapshot};
@@ -69,6 +70,8 @@ pub enum Record {
         counter: u64,
         /// The clock.
         clock: Clock,
+        /// The last run.
+        epoch: Epoch,
     },
     /// An operation.
     Operation(Operation),

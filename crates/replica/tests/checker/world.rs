@@ -200,7 +200,7 @@ impl World {
         let records = place.disk.values().map(|bytes| Record::read(bytes).unwrap());
         place.machine = Machine::restore(place.site.clone(), self.settings, records);
         let mut effects = Vec::new();
-        place.machine.start(self.now_ms, &mut effects);
+        place.machine.start(self.now_ms, self.chance.next(), &mut effects);
         for effect in effects {
             self.do_one(at, effect);
         }
