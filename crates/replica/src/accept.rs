@@ -75,6 +75,7 @@ impl Machine {
             let chosen = matches!(naming, Naming::Chosen(_));
             let map = || ReplicaMap::new(meta.clone(), *level, chosen, sites, stamp, &self.here);
             self.entries.entry(meta.clone()).or_insert_with(|| Entry::new(map(), Resource::new(*level)));
+            self.gone.remove(meta);
         }
         let Some(entry) = self.entries.get_mut(meta) else { return };
         let op = Operation {

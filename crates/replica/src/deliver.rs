@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use scope::Site;
 
 use crate::entry::{Entry, Peer};
-use crate::event::{Effect, Message, Timer};
+use crate::event::{Effect, Message, Reply, Timer};
 use crate::machine::Machine;
 use crate::map::ReplicaMap;
 use crate::operation::{Meta, Operation};
@@ -36,6 +36,7 @@ impl Machine {
 
     /// Keeps in mind whether a site has something to confirm, and starts the timer.
     fn follow_up(&mut self, meta: &Meta, site: &Site) {
+        self.watch(site);
         let awaits = self.entries.get(meta).is_some_and(|entry| entry.awaits(site));
         let link = self.links.entry(site.clone()).or_default();
         if !awaits {
@@ -139,17 +140,18 @@ impl Machine {
 
     /// A message from another site.
     pub(crate) fn received(&mut self, from: &Site, message: Message) {
-        if let Message::Hello { epoch, heard } = message {
-            return self.greeted(from, epoch, heard);
-        }
-        let Some(map) = message.map() else { return };
+        let Some(map) = message.map() else { return self.received_of_many(from, message) };
         let meta = map.meta.clone();
         self.touch(&meta);
-        if !self.known_to_be_here(from, map) {
+        if !self.known_to_be_here(map) {
+            // Whoever asks is told, and stops asking.
+            if !matches!(message, Message::Confirm { .. }) {
+                self.send_gone(from, map);
+            }
             return;
         }
         if let Some(entry) = self.entries.get_mut(&meta) {
-            entry.map.merge(map);
+            entry.change_map(&self.here, |ours| ours.merge(map));
             entry.peers.entry(from.clone()).or_default();
         }
         match message {
@@ -165,24 +167,51 @@ impl Machine {
                 }
             }
             Message::Behind { known, .. } => self.behind(from, &meta, &known),
-            Message::Hello { .. } => {}
+            _ => {}
+        }
+    }
+
+    /// A message that is not about one resource's operations.
+    fn received_of_many(&mut self, from: &Site, message: Message) {
+        match message {
+            Message::Hello { epoch, heard } => self.greeted(from, epoch, heard),
+            Message::Survey { epoch, buckets } if self.is_current(from, epoch) => {
+                self.surveyed(from, &buckets);
+            }
+            Message::Listing { epoch, buckets, lines, answer } if self.is_current(from, epoch) => {
+                self.listed(from, buckets, lines, answer);
+            }
+            Message::Inquire { resources } => self.inquired(from, &resources),
+            Message::Stands { resource, standing } => self.stands(from, &resource, standing),
+            Message::Differs { resource } => self.said_to_differ(&resource),
+            _ => {}
         }
     }
 
     /// Whether the message is about a replica that this site has, or has to have.
-    fn known_to_be_here(&mut self, from: &Site, map: &ReplicaMap) -> bool {
+    fn known_to_be_here(&mut self, map: &ReplicaMap) -> bool {
         if self.entries.contains_key(&map.meta) {
             return true;
         }
-        if map.members().contains(&self.here) {
-            let entry = Entry::new(map.clone(), Resource::new(map.level));
-            self.entries.insert(map.meta.clone(), entry);
-            return true;
+        let mut map = map.clone();
+        if let Some(gone) = self.gone.get_mut(&map.meta) {
+            gone.merge(&map);
+            map = gone.clone();
         }
-        // It was let go: whoever asks is told, and stops asking.
-        let (known, done) = (Version::default(), Version::default());
-        self.send(from, Message::Confirm { map: map.clone(), epoch: self.epoch, known, done });
-        false
+        let member = map.members().contains(&self.here);
+        if member {
+            self.gone.remove(&map.meta);
+            let (meta, resource) = (map.meta.clone(), Resource::new(map.level));
+            self.entries.insert(meta, Entry::new(map, resource));
+        }
+        member
+    }
+
+    /// Tells a site that there is no replica here.
+    fn send_gone(&mut self, to: &Site, map: &ReplicaMap) {
+        let map = self.gone.get(&map.meta).unwrap_or(map).clone();
+        let (epoch, known, done) = (self.epoch, Version::default(), Version::default());
+        self.send(to, Message::Confirm { map, epoch, known, done });
     }
 
     fn learn(&mut self, from: &Site, meta: &Meta, op: Operation) {
@@ -260,9 +289,16 @@ impl Machine {
             local: entry.map.local(&self.here),
             keep: entry.map.is_detached(),
         };
-        self.call.ops.extend(entry.resource.ops.keys().map(|id| (id.clone(), None)));
+        let ids: Vec<_> = entry.resource.ops.keys().cloned().collect();
         self.call.effects.push(effect);
-        self.entries.remove(meta);
+        for id in ids {
+            // Only what was not executed anywhere has a client that still waits.
+            self.answer(&id, Reply::Unavailable);
+            self.call.ops.insert(id, None);
+        }
+        if let Some(entry) = self.entries.remove(meta) {
+            self.gone.insert(meta.clone(), entry.map);
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use scope::Site;
 
 use crate::clock::Stamp;
+use crate::compare::Comparing;
 use crate::epoch::Epoch;
 use crate::event::Message;
 use crate::map::ReplicaMap;
@@ -14,7 +15,7 @@ use crate::resource::{Pruned, Resource, Snapshot};
 use crate::version::Version;
 
 /// What another site said of a resource. Not durable: it is asked for again after a restart.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Peer {
     /// All that it ever said it had.
     pub has: Version,
@@ -29,7 +30,7 @@ pub(crate) struct Peer {
 }
 
 /// One resource.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Entry {
     pub map: ReplicaMap,
     pub resource: Resource,
@@ -43,6 +44,7 @@ pub(crate) struct Entry {
     pub copies: usize,
     /// What was last confirmed to the others.
     pub told: Option<Message>,
+    pub comparing: Comparing,
 }
 
 impl Entry {
@@ -57,6 +59,7 @@ impl Entry {
             peers: BTreeMap::new(),
             copies: 0,
             told: None,
+            comparing: Comparing::default(),
         }
     }
 
@@ -85,6 +88,17 @@ impl Entry {
         self.peers.is_empty()
             && self.resource.shared().next().is_none()
             && self.resource.progress.done == Version::default()
+    }
+
+    /// Changes the map. Until the resource here was released, the service has it under the same id, also if
+    /// the replica left, or left and came back.
+    pub(crate) fn change_map<T>(&mut self, here: &Site, change: impl FnOnce(&mut ReplicaMap) -> T) -> T {
+        let local = self.map.local(here);
+        let changed = change(&mut self.map);
+        if let Some(local) = local.filter(|_| self.map.local(here).is_none()) {
+            self.map.set_local(here, local);
+        }
+        changed
     }
 
     /// The other sites that this one talks to about it.
@@ -120,14 +134,19 @@ impl Entry {
     pub(crate) fn prune(&mut self, here: &Site) -> Pruned {
         let progress = &self.resource.progress;
         let mut everyone = vec![progress.done.clone()];
-        for member in self.map.members().into_iter().filter(|member| *member != here) {
-            let said = self.peers.get(member).and_then(|peer| peer.said.as_ref());
+        for site in self.map.involved().filter(|site| *site != here) {
+            let Some(peer) = self.peers.get(site) else { return Pruned::default() };
+            let Some((known, done)) = &peer.said else { return Pruned::default() };
             // What it accepted before it said so must be known: later ones have seen all that it executed.
-            match said {
-                Some((known, done)) if progress.known.dominates(&known.only(member)) => {
-                    everyone.push(done.clone());
-                }
-                _ => return Pruned::default(),
+            if !progress.known.dominates(&known.only(site)) {
+                return Pruned::default();
+            }
+            let goes_on = |map: &ReplicaMap| map.members().contains(site);
+            match (self.is_member(site), peer.map.as_ref().is_none_or(goes_on)) {
+                (true, _) => everyone.push(done.clone()),
+                // One that does not know yet that it has no replica any more may still accept.
+                (false, true) => return Pruned::default(),
+                (false, false) => {}
             }
         }
         self.resource.prune(|id| everyone.iter().all(|done| done.covers(id)))

@@ -39,6 +39,7 @@
 
 mod accept;
 mod clock;
+mod compare;
 pub mod converge;
 mod deliver;
 mod entry;
@@ -53,14 +54,17 @@ pub mod order;
 mod record;
 mod resource;
 mod runs;
+mod standing;
+mod survey;
 mod version;
 
 pub use clock::{Clock, Skew, Stamp};
 pub use epoch::Epoch;
-pub use event::{Authority, Effect, Event, Message, Outcome, Reply, Subject, Ticket, Timer, Write};
+pub use event::{Authority, Effect, Event, Line, Message, Outcome, Reply, Subject, Ticket, Timer, Write};
 pub use machine::{Machine, Settings};
 pub use map::{Change, Naming, ReplicaMap, Unchangeable};
 pub use operation::{Body, Class, Doubt, Field, Level, LocalId, Meta, OpId, Operation, Who};
 pub use record::{Condition, Key, Record, Running, Stage, Unreadable};
 pub use resource::{Execution, How, Progress, Pruned, Resource, Snapshot, Step};
+pub use standing::{Content, Digest, Standing, Verdict, verdict};
 pub use version::Version;

@@ -10,7 +10,7 @@ use crate::operation::{Body, Class, Field, Level, OpId, Operation};
 use crate::version::Version;
 
 /// How an operation is to be executed at this site's service, now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub enum How {
     /// The service does not have the resource: make it.
     Create,
@@ -27,7 +27,7 @@ pub enum How {
 }
 
 /// One execution of an operation by this site's service.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub struct Execution {
     /// Of which operation.
     pub op: OpId,
@@ -36,7 +36,7 @@ pub struct Execution {
 }
 
 /// What a resource wants next.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// This execution; then [`Resource::executed`].
     Execute(Execution),
@@ -46,7 +46,7 @@ pub enum Step {
 }
 
 /// What this site's service holds, in terms of operations. A [`Target`] that was reached, or is being.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Hash)]
 struct Local {
     base: Option<OpId>,
     adds: BTreeSet<OpId>,
@@ -54,7 +54,7 @@ struct Local {
 }
 
 /// What must survive of a resource, beside its operations.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub struct Progress {
     /// Its level.
     pub level: Level,
@@ -75,7 +75,7 @@ pub struct Progress {
 /// Operations are taken one at a time, each after all that it has seen, those accepted here first. After
 /// each the service is brought to the state that [the rule](crate::converge) gives for the ones taken, so
 /// `done` is at every moment what a client of this site can have seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Resource {
     pub(crate) ops: BTreeMap<OpId, Operation>,
     pub(crate) progress: Progress,
@@ -138,12 +138,16 @@ impl Resource {
         true
     }
 
-    /// Whether an operation that is not known here has not seen what was forgotten here: it was accepted by a
-    /// site that was given back old records. What it makes of the state cannot be told here any more, but
-    /// where nothing was forgotten yet.
+    /// Whether an operation that is not known here shows that a site was given back old records.
+    ///
+    /// It has not seen what was forgotten here: what it makes of the state can be told only where that was
+    /// not forgotten yet. Or it does not follow what is known of its run: that was withdrawn, once, and
+    /// executed again from the old records.
     #[must_use]
     pub fn is_surprised_by(&self, op: &Operation) -> bool {
-        !self.progress.known.covers(&op.id) && !op.seen.dominates(&self.progress.floor)
+        let progress = &self.progress;
+        let forked = || progress.known.of(&op.id) > op.seen.of(&op.id);
+        !progress.known.covers(&op.id) && (!op.seen.dominates(&progress.floor) || forked())
     }
 
     /// Whether it was accepted here and not yet executed: this execution decides.
@@ -407,7 +411,7 @@ impl Resource {
 }
 
 /// A replica's knowledge of a resource, sent beside the state of its service.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub struct Snapshot {
     /// What it knew and had executed.
     pub progress: Progress,
@@ -416,7 +420,7 @@ pub struct Snapshot {
 }
 
 /// What [`Resource::prune`] forgot.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pruned {
     /// These operations.
     pub gone: Vec<Operation>,

@@ -8,6 +8,7 @@ use crate::entry::Peer;
 use crate::epoch::Epoch;
 use crate::event::{Message, Timer};
 use crate::machine::Machine;
+use crate::operation::Meta;
 
 impl Machine {
     /// Tells every site that shares a resource with this one in which run it is.
@@ -56,13 +57,20 @@ impl Machine {
     }
 
     fn forget_what_it_said(&mut self, site: &Site) {
-        let link = self.links.entry(site.clone()).or_default();
+        let mut metas = Vec::new();
         for (meta, entry) in &mut self.entries {
             if let Some(peer) = entry.peers.get_mut(site) {
                 *peer = Peer::default();
-                link.owed.insert(meta.clone());
+                metas.push(meta.clone());
             }
         }
+        self.owe(site, metas);
+    }
+
+    /// A site has something to say about these.
+    pub(crate) fn owe(&mut self, site: &Site, metas: Vec<Meta>) {
+        let link = self.links.entry(site.clone()).or_default();
+        link.owed.extend(metas);
         link.attempts = 0;
         if !link.owed.is_empty() && !std::mem::replace(&mut link.armed, true) {
             self.wake(Timer::Deliver(site.clone()), 1);

@@ -325,7 +325,9 @@ fn detached_replicas_stay_as_ordinary_resources_of_their_sites() {
     let rest = talk(&mut stages, from("B", effects));
     let released = rest.iter().filter(|(_, effect)| matches!(effect, Effect::Release { keep: true, .. }));
     assert_eq!(released.count(), 2);
-    assert!(stages.iter().all(|(_, stage)| stage.disk.keys().all(|key| *key == Key::Site)));
+    assert!(stages.iter().all(|(_, stage)| {
+        stage.disk.values().all(|record| matches!(record, Record::Site { .. } | Record::Gone(_)))
+    }));
 }
 
 #[test]
