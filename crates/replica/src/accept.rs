@@ -69,12 +69,13 @@ impl Machine {
         self.touch(meta);
         self.counter = self.counter.saturating_add(1);
         self.call.site = true;
-        let id = OpId { site: self.here.clone(), counter: self.counter };
+        let id = OpId { site: self.here.clone(), epoch: self.epoch, counter: self.counter };
         let stamp = self.clock.tick(self.call.wall_ms);
         if let Subject::New { naming, level, sites } = &write.subject {
             let chosen = matches!(naming, Naming::Chosen(_));
             let map = || ReplicaMap::new(meta.clone(), *level, chosen, sites, stamp, &self.here);
             self.entries.entry(meta.clone()).or_insert_with(|| Entry::new(map(), Resource::new(*level)));
+            self.gone.remove(meta);
         }
         let Some(entry) = self.entries.get_mut(meta) else { return };
         let op = Operation {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// A moment of a hybrid clock: above every moment that its site had seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
 pub struct Stamp {
     /// Milliseconds of the wall clock, or of the highest one seen.
     pub wall_ms: u64,
@@ -22,7 +22,7 @@ impl Stamp {
 }
 
 /// A peer's clock runs ahead of ours by more than is tolerated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Skew {
     /// By how much.
     pub ahead_ms: u64,
@@ -33,7 +33,7 @@ pub struct Skew {
 /// A stamp from a clock that is far ahead is still taken in: what was seen must stay below what comes
 /// after it, or a newer write could lose to an older one. It is told as a [`Skew`], for the operator; until
 /// clocks agree again, the counter counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub struct Clock {
     last: Stamp,
     max_drift_ms: u64,

@@ -1,9 +1,11 @@
 //! Operations go to the other replicas, until each has confirmed them; then they are forgotten.
 
+use std::cmp::Ordering;
+
 use scope::Site;
 
 use crate::entry::{Entry, Peer};
-use crate::event::{Effect, Message, Timer};
+use crate::event::{Effect, Message, Reply, Timer};
 use crate::machine::Machine;
 use crate::map::ReplicaMap;
 use crate::operation::{Meta, Operation};
@@ -15,7 +17,7 @@ impl Machine {
     /// Tells the others what is new here, and sees to it that they are told until they confirm.
     pub(crate) fn deliver(&mut self, meta: &Meta) {
         let Some(entry) = self.entries.get_mut(meta).filter(|entry| !entry.is_undecided()) else { return };
-        let confirmation = entry.confirmation();
+        let confirmation = entry.confirmation(self.epoch);
         let news = entry.told.as_ref() != Some(&confirmation);
         entry.told = Some(confirmation.clone());
         for site in entry.others(&self.here) {
@@ -34,6 +36,7 @@ impl Machine {
 
     /// Keeps in mind whether a site has something to confirm, and starts the timer.
     fn follow_up(&mut self, meta: &Meta, site: &Site) {
+        self.watch(site);
         let awaits = self.entries.get(meta).is_some_and(|entry| entry.awaits(site));
         let link = self.links.entry(site.clone()).or_default();
         if !awaits {
@@ -101,11 +104,15 @@ impl Machine {
     fn catch_up(&mut self, meta: &Meta, site: &Site) -> bool {
         let Some(entry) = self.entries.get(meta) else { return false };
         let lacking = entry.lacking(site);
-        if lacking.is_empty() {
+        let known = entry.resource.shared_known();
+        let mut reach = entry.peers.get(site).map(|peer| peer.has.clone()).unwrap_or_default();
+        lacking.iter().for_each(|op| reach.add(&op.id));
+        // What is forgotten here cannot be sent either.
+        let enough = !entry.is_member(site) || reach.dominates(&known);
+        if lacking.is_empty() && enough {
             return false;
         }
-        if lacking.len() > self.settings.backlog || !is_complete(entry, site, &lacking) {
-            let known = entry.resource.snapshot().progress.known;
+        if lacking.len() > self.settings.backlog || !enough || !is_complete(entry, site, &lacking) {
             self.send(site, Message::Behind { map: entry.map.clone(), known });
             return true;
         }
@@ -119,7 +126,11 @@ impl Machine {
         let link = self.links.entry(site.clone()).or_default();
         let back = up && link.down;
         link.down = !up;
+        if up {
+            self.hello(site, None);
+        }
         if back {
+            let link = self.links.entry(site.clone()).or_default();
             link.attempts = 0;
             let armed = link.armed;
             self.deliver_again(site);
@@ -129,15 +140,19 @@ impl Machine {
 
     /// A message from another site.
     pub(crate) fn received(&mut self, from: &Site, message: Message) {
-        let map = message.map();
+        let Some(map) = message.map() else { return self.received_of_many(from, message) };
         let meta = map.meta.clone();
         self.touch(&meta);
-        if !self.known_to_be_here(from, map) {
+        if !self.known_to_be_here(map) {
+            // Whoever asks is told, and stops asking.
+            if !matches!(message, Message::Confirm { .. }) {
+                self.send_gone(from, map);
+            }
             return;
         }
         if let Some(entry) = self.entries.get_mut(&meta) {
-            entry.map.merge(map);
-            entry.peers.entry(from.clone()).or_default().map = Some(map.clone());
+            entry.change_map(&self.here, |ours| ours.merge(map));
+            entry.peers.entry(from.clone()).or_default();
         }
         match message {
             Message::Operations { operations, .. } => {
@@ -146,25 +161,57 @@ impl Machine {
                 }
                 self.call.asking.insert((meta, from.clone()));
             }
-            Message::Confirm { known, done, .. } => self.confirmed(from, &meta, &known, &done),
+            Message::Confirm { map, epoch, known, done } => {
+                if self.is_current(from, epoch) {
+                    self.confirmed(from, &map, &known, &done);
+                }
+            }
             Message::Behind { known, .. } => self.behind(from, &meta, &known),
+            _ => {}
+        }
+    }
+
+    /// A message that is not about one resource's operations.
+    fn received_of_many(&mut self, from: &Site, message: Message) {
+        match message {
+            Message::Hello { epoch, heard } => self.greeted(from, epoch, heard),
+            Message::Survey { epoch, buckets } if self.is_current(from, epoch) => {
+                self.surveyed(from, &buckets);
+            }
+            Message::Listing { epoch, buckets, lines, answer } if self.is_current(from, epoch) => {
+                self.listed(from, buckets, lines, answer);
+            }
+            Message::Inquire { resources } => self.inquired(from, &resources),
+            Message::Stands { resource, standing } => self.stands(from, &resource, standing),
+            Message::Differs { resource } => self.said_to_differ(&resource),
+            _ => {}
         }
     }
 
     /// Whether the message is about a replica that this site has, or has to have.
-    fn known_to_be_here(&mut self, from: &Site, map: &ReplicaMap) -> bool {
+    fn known_to_be_here(&mut self, map: &ReplicaMap) -> bool {
         if self.entries.contains_key(&map.meta) {
             return true;
         }
-        if map.members().contains(&self.here) {
-            let entry = Entry::new(map.clone(), Resource::new(map.level));
-            self.entries.insert(map.meta.clone(), entry);
-            return true;
+        let mut map = map.clone();
+        if let Some(gone) = self.gone.get_mut(&map.meta) {
+            gone.merge(&map);
+            map = gone.clone();
         }
-        // It was let go: whoever asks is told, and stops asking.
-        let (known, done) = (Version::default(), Version::default());
-        self.send(from, Message::Confirm { map: map.clone(), known, done });
-        false
+        let member = map.members().contains(&self.here);
+        if member {
+            self.gone.remove(&map.meta);
+            let (meta, resource) = (map.meta.clone(), Resource::new(map.level));
+            self.entries.insert(meta, Entry::new(map, resource));
+        }
+        member
+    }
+
+    /// Tells a site that there is no replica here.
+    fn send_gone(&mut self, to: &Site, map: &ReplicaMap) {
+        let map = self.gone.get(&map.meta).unwrap_or(map).clone();
+        let (epoch, known, done) = (self.epoch, Version::default(), Version::default());
+        self.send(to, Message::Confirm { map, epoch, known, done });
     }
 
     fn learn(&mut self, from: &Site, meta: &Meta, op: Operation) {
@@ -177,18 +224,26 @@ impl Machine {
             self.call.effects.push(Effect::Skewed { site, ahead_ms });
         }
         self.call.site = true;
-        // One of our own that we do not know: we were restored from an old copy.
-        if op.id.site == self.here {
-            self.counter = self.counter.max(op.id.counter);
+        if entry.resource.is_surprised_by(&op) {
+            return self.take_state(from, meta);
         }
         if entry.resource.learn(op.clone()) {
             self.call.ops.insert(op.id.clone(), Some(op));
         }
     }
 
-    fn confirmed(&mut self, from: &Site, meta: &Meta, known: &Version, done: &Version) {
+    fn confirmed(&mut self, from: &Site, map: &ReplicaMap, known: &Version, done: &Version) {
+        let meta = &map.meta;
         let Some(entry) = self.entries.get_mut(meta) else { return };
         let peer: &mut Peer = entry.peers.entry(from.clone()).or_default();
+        let since = map.since(from).cloned();
+        match since.cmp(&peer.since) {
+            Ordering::Less => return,
+            Ordering::Equal => {}
+            // Its replica is another one than it was: what it had before, it may have no more.
+            Ordering::Greater => *peer = Peer { since, ..Peer::default() },
+        }
+        peer.map = Some(map.clone());
         peer.has.merge(known);
         let silent = peer.said.is_none();
         if peer.said.as_ref().is_none_or(|(_, before)| done.dominates(before)) {
@@ -234,9 +289,16 @@ impl Machine {
             local: entry.map.local(&self.here),
             keep: entry.map.is_detached(),
         };
-        self.call.ops.extend(entry.resource.ops.keys().map(|id| (id.clone(), None)));
+        let ids: Vec<_> = entry.resource.ops.keys().cloned().collect();
         self.call.effects.push(effect);
-        self.entries.remove(meta);
+        for id in ids {
+            // Only what was not executed anywhere has a client that still waits.
+            self.answer(&id, Reply::Unavailable);
+            self.call.ops.insert(id, None);
+        }
+        if let Some(entry) = self.entries.remove(meta) {
+            self.gone.insert(meta.clone(), entry.map);
+        }
     }
 }
 

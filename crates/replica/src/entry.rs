@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use scope::Site;
 
+use crate::clock::Stamp;
+use crate::compare::Comparing;
+use crate::epoch::Epoch;
 use crate::event::Message;
 use crate::map::ReplicaMap;
 use crate::operation::{OpId, Operation};
@@ -12,7 +15,7 @@ use crate::resource::{Pruned, Resource, Snapshot};
 use crate::version::Version;
 
 /// What another site said of a resource. Not durable: it is asked for again after a restart.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Peer {
     /// All that it ever said it had.
     pub has: Version,
@@ -20,12 +23,14 @@ pub(crate) struct Peer {
     pub said: Option<(Version, Version)>,
     /// Its map then.
     pub map: Option<ReplicaMap>,
+    /// Since when, by that map, it has its replica, or none.
+    pub since: Option<(Stamp, Site)>,
     /// Sent since the timer last ran out.
     pub in_flight: BTreeSet<OpId>,
 }
 
 /// One resource.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Entry {
     pub map: ReplicaMap,
     pub resource: Resource,
@@ -39,6 +44,7 @@ pub(crate) struct Entry {
     pub copies: usize,
     /// What was last confirmed to the others.
     pub told: Option<Message>,
+    pub comparing: Comparing,
 }
 
 impl Entry {
@@ -53,6 +59,7 @@ impl Entry {
             peers: BTreeMap::new(),
             copies: 0,
             told: None,
+            comparing: Comparing::default(),
         }
     }
 
@@ -83,14 +90,26 @@ impl Entry {
             && self.resource.progress.done == Version::default()
     }
 
+    /// Changes the map. Until the resource here was released, the service has it under the same id, also if
+    /// the replica left, or left and came back.
+    pub(crate) fn change_map<T>(&mut self, here: &Site, change: impl FnOnce(&mut ReplicaMap) -> T) -> T {
+        let local = self.map.local(here);
+        let changed = change(&mut self.map);
+        if let Some(local) = local.filter(|_| self.map.local(here).is_none()) {
+            self.map.set_local(here, local);
+        }
+        changed
+    }
+
     /// The other sites that this one talks to about it.
     pub(crate) fn others(&self, here: &Site) -> Vec<Site> {
         self.map.involved().filter(|site| *site != here).cloned().collect()
     }
 
-    pub(crate) fn confirmation(&self) -> Message {
+    pub(crate) fn confirmation(&self, epoch: Epoch) -> Message {
         let progress = &self.resource.progress;
-        Message::Confirm { map: self.map.clone(), known: progress.known.clone(), done: progress.done.clone() }
+        let (known, done) = (progress.known.clone(), progress.done.clone());
+        Message::Confirm { map: self.map.clone(), epoch, known, done }
     }
 
     /// The operations that a member is not known to have, each after all that it has seen.
@@ -102,27 +121,32 @@ impl Entry {
         self.resource.shared().filter(|op| has.is_none_or(|has| !has.covers(&op.id))).collect()
     }
 
-    /// Whether a site still has to say something: that it has executed an operation, or that it knows
-    /// where the replicas are.
+    /// Whether a site still has to say something: that it has executed all that is known here, or that it
+    /// knows where the replicas are.
     pub(crate) fn awaits(&self, site: &Site) -> bool {
         let Some(peer) = self.peers.get(site) else { return true };
         let Some((_, done)) = &peer.said else { return true };
         peer.map.as_ref() != Some(&self.map)
-            || (self.is_member(site) && self.resource.shared().any(|op| !done.covers(&op.id)))
+            || (self.is_member(site) && !done.dominates(&self.resource.shared_known()))
     }
 
     /// Forgets what can no longer change anything.
     pub(crate) fn prune(&mut self, here: &Site) -> Pruned {
         let progress = &self.resource.progress;
         let mut everyone = vec![progress.done.clone()];
-        for member in self.map.members().into_iter().filter(|member| *member != here) {
-            let said = self.peers.get(member).and_then(|peer| peer.said.as_ref());
+        for site in self.map.involved().filter(|site| *site != here) {
+            let Some(peer) = self.peers.get(site) else { return Pruned::default() };
+            let Some((known, done)) = &peer.said else { return Pruned::default() };
             // What it accepted before it said so must be known: later ones have seen all that it executed.
-            match said {
-                Some((known, done)) if known.of(member) <= progress.known.of(member) => {
-                    everyone.push(done.clone());
-                }
-                _ => return Pruned::default(),
+            if !progress.known.dominates(&known.only(site)) {
+                return Pruned::default();
+            }
+            let goes_on = |map: &ReplicaMap| map.members().contains(site);
+            match (self.is_member(site), peer.map.as_ref().is_none_or(goes_on)) {
+                (true, _) => everyone.push(done.clone()),
+                // One that does not know yet that it has no replica any more may still accept.
+                (false, true) => return Pruned::default(),
+                (false, false) => {}
             }
         }
         self.resource.prune(|id| everyone.iter().all(|done| done.covers(id)))

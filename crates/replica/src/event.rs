@@ -1,22 +1,24 @@
 //! What happens to a site, and what it wants done.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use scope::Site;
 use serde::{Deserialize, Serialize};
 
+use crate::epoch::Epoch;
 use crate::map::{Change, Naming, ReplicaMap, Unchangeable};
 use crate::operation::{Body, Class, Doubt, Level, LocalId, Meta, OpId, Operation, Who};
 use crate::record::{self, Key, Record, Unreadable};
 use crate::resource::{Execution, Snapshot};
+use crate::standing::{Content, Standing};
 use crate::version::Version;
 
 /// The driver's name for a client that waits for an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
 /// What a write is to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// A resource that is replicated already, or was.
     Existing(Meta),
@@ -32,7 +34,7 @@ pub enum Subject {
 }
 
 /// A write as the mesh accepts it, authorised, with its stored body.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Write {
     /// To what.
     pub subject: Subject,
@@ -47,7 +49,7 @@ pub struct Write {
 }
 
 /// What became of an execution.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// The service executed it.
     Done {
@@ -68,7 +70,7 @@ pub enum Outcome {
 }
 
 /// A timer of the machine's.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
     /// Send again what this site has not confirmed.
     Deliver(Site),
@@ -76,10 +78,27 @@ pub enum Timer {
     Retry(Meta),
     /// Ask again for the state of a replica.
     Copy(Meta),
+    /// Wait no longer for what replicas say of themselves.
+    Compare(Meta),
+    /// Compare what is known here with what is known at this site.
+    Survey(Site),
+    /// Compare the contents of the next few resources.
+    Sweep,
+}
+
+/// What a site knows of one resource, in a list of many.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
+pub struct Line {
+    /// Which.
+    pub resource: Meta,
+    /// What it recorded that others may learn.
+    pub known: Version,
+    /// What it executed or skipped.
+    pub done: Version,
 }
 
 /// Between the machines of two sites.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub enum Message {
     /// Operations that the receiver is not known to have; none: only asks for a [`Message::Confirm`].
     Operations {
@@ -92,6 +111,8 @@ pub enum Message {
     Confirm {
         /// Where the replicas are.
         map: ReplicaMap,
+        /// In which of the sender's runs that is so.
+        epoch: Epoch,
         /// What it recorded, with all that it accepted.
         known: Version,
         /// What it executed or skipped.
@@ -103,6 +124,49 @@ pub enum Message {
         map: ReplicaMap,
         /// What the sender has.
         known: Version,
+    },
+    /// The sender runs anew, or can be reached again.
+    Hello {
+        /// Its run.
+        epoch: Epoch,
+        /// A later run of the receiver's that the sender heard of: the receiver was given back old records,
+        /// and its clock is wrong.
+        heard: Option<Epoch>,
+    },
+    /// What the sender knows of all that it shares with the receiver: a number for each bucket.
+    Survey {
+        /// The sender's run.
+        epoch: Epoch,
+        /// The numbers.
+        buckets: Vec<u64>,
+    },
+    /// What the sender knows of all that it shares with the receiver in some buckets.
+    Listing {
+        /// The sender's run.
+        epoch: Epoch,
+        /// Which buckets.
+        buckets: BTreeSet<u8>,
+        /// All of them.
+        lines: Vec<Line>,
+        /// The receiver is to list these as well.
+        answer: bool,
+    },
+    /// Asks for a [`Message::Stands`] about each of these.
+    Inquire {
+        /// Which.
+        resources: Vec<Meta>,
+    },
+    /// How the sender's replica stands.
+    Stands {
+        /// Of what.
+        resource: Meta,
+        /// How.
+        standing: Standing,
+    },
+    /// The receiver's replica is not what most have: it is to compare.
+    Differs {
+        /// Of what.
+        resource: Meta,
     },
 }
 
@@ -118,19 +182,20 @@ impl Message {
         record::decode(bytes)
     }
 
-    /// The map that every message carries.
+    /// The map that every message about one resource carries.
     #[must_use]
-    pub fn map(&self) -> &ReplicaMap {
+    pub fn map(&self) -> Option<&ReplicaMap> {
         match self {
             Message::Operations { map, .. } | Message::Confirm { map, .. } | Message::Behind { map, .. } => {
-                map
+                Some(map)
             }
+            _ => None,
         }
     }
 }
 
 /// What happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// A client writes.
     Accept {
@@ -214,6 +279,29 @@ pub enum Event {
         /// Of what.
         resource: Meta,
     },
+    /// An operator compares the replicas; then [`Effect::Compared`].
+    Compare {
+        /// Who waits.
+        ticket: Ticket,
+        /// Of what.
+        resource: Meta,
+    },
+    /// What an [`Effect::Digest`] found.
+    Digested {
+        /// Of what.
+        resource: Meta,
+        /// What the service has.
+        content: Content,
+    },
+    /// The operator says that the replica here is to be given the state of the one at another site.
+    Repair {
+        /// Who waits.
+        ticket: Ticket,
+        /// Of what.
+        resource: Meta,
+        /// From where.
+        from: Site,
+    },
     /// The operator mended why the replica here refused: it goes on where it stopped.
     Mended {
         /// Of what.
@@ -222,7 +310,7 @@ pub enum Event {
 }
 
 /// What a client is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reply {
     /// At `@weak`: it is recorded. 202.
     Recorded,
@@ -259,7 +347,7 @@ pub enum Reply {
 }
 
 /// With which credential an operation is executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Authority {
     /// The sender's own token, on the request as the client sent it: that is the authorisation.
     Sender,
@@ -272,7 +360,7 @@ pub enum Authority {
 
 /// What is to be done, in this order. **What follows an [`Effect::Persist`] is done only once that is
 /// durable**; each call of the machine gives at most one, first.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Make these durable, all or none.
     Persist {
@@ -365,6 +453,30 @@ pub enum Effect {
         local: Option<LocalId>,
         /// Whether it stays, as an ordinary local resource; else it is removed.
         keep: bool,
+    },
+    /// Read what the service here has of a resource, then [`Event::Digested`]. Nothing waits for it.
+    Digest {
+        /// Of what.
+        resource: Meta,
+        /// Its id in the service.
+        local: LocalId,
+    },
+    /// How the replicas of a resource stand, for whoever asked.
+    Compared {
+        /// Who.
+        ticket: Ticket,
+        /// Of what.
+        resource: Meta,
+        /// What each site with a replica said; none where it did not answer.
+        sites: BTreeMap<Site, Option<Standing>>,
+    },
+    /// Show the operator that the replica here has something else than the others: where most are alike and
+    /// it is not, it is repaired from one of them; else [`Event::Repair`] says which one is good.
+    Differs {
+        /// Of what.
+        resource: Meta,
+        /// What each site with a replica said.
+        sites: BTreeMap<Site, Option<Standing>>,
     },
     /// No site needs this body any more.
     Erase(Body),

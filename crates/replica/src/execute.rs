@@ -20,6 +20,7 @@ impl Machine {
                 Some(Step::Beaten(op)) => self.withdraw(meta, &op, Reply::Beaten),
                 Some(Step::Execute(execution)) => {
                     let stage = Stage::Sent;
+                    entry.comparing.reading = None;
                     entry.running = Some(Running { execution, stage, doubted: false, attempts: 0 });
                     return self.execute(meta);
                 }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! Machine::restore(here, settings, every record that was persisted)
-//! machine.start(now, &mut effects)
+//! machine.start(now, a random number, &mut effects)
 //! loop { carry out the effects, in order; machine.on(now, what happened next, &mut effects) }
 //! ```
 //!
@@ -39,9 +39,11 @@
 
 mod accept;
 mod clock;
+mod compare;
 pub mod converge;
 mod deliver;
 mod entry;
+mod epoch;
 mod event;
 mod execute;
 mod machine;
@@ -51,15 +53,20 @@ mod operation;
 pub mod order;
 mod record;
 mod resource;
+mod runs;
+mod standing;
 mod status;
+mod survey;
 mod version;
 
 pub use clock::{Clock, Skew, Stamp};
-pub use event::{Authority, Effect, Event, Message, Outcome, Reply, Subject, Ticket, Timer, Write};
+pub use epoch::Epoch;
+pub use event::{Authority, Effect, Event, Line, Message, Outcome, Reply, Subject, Ticket, Timer, Write};
 pub use machine::{Machine, Settings};
 pub use map::{Change, Naming, ReplicaMap, Unchangeable};
 pub use operation::{Body, Class, Doubt, Field, Level, LocalId, Meta, OpId, Operation, Who};
 pub use record::{Condition, Key, Record, Running, Stage, Unreadable};
 pub use resource::{Execution, How, Progress, Pruned, Resource, Snapshot, Step};
-pub use status::{Standing, Status};
+pub use standing::{Content, Digest, Standing, Verdict, verdict};
+pub use status::{Fulfilment, Status};
 pub use version::Version;

@@ -6,6 +6,7 @@ use scope::Site;
 
 use crate::clock::Clock;
 use crate::entry::Entry;
+use crate::epoch::Epoch;
 use crate::event::{Effect, Event, Message, Reply, Ticket, Timer};
 use crate::map::ReplicaMap;
 use crate::operation::{Meta, OpId, Operation};
@@ -13,7 +14,7 @@ use crate::record::{Condition, Key, Record, Stage};
 use crate::resource::{Resource, Snapshot};
 
 /// What an operator may set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
     /// A peer's clock that is ahead by more is reported.
     pub max_drift_ms: u64,
@@ -25,28 +26,51 @@ pub struct Settings {
     pub backlog: usize,
     /// So many operations in one message.
     pub batch: usize,
+    /// How often what is known is compared with each other site.
+    pub survey_ms: u64,
+    /// So many resources in one message that lists them.
+    pub lines: usize,
+    /// How often the contents of some resources are compared.
+    pub sweep_ms: u64,
+    /// So many resources each time.
+    pub sweep: usize,
 }
 
 impl Default for Settings {
-    /// Seconds between sites that are hours away; a clock that is off by half a second is usual.
+    /// Seconds between sites that are hours away; a clock that is off by half a second is usual. A hundred
+    /// thousand resources are read once a day.
     fn default() -> Settings {
-        Settings { max_drift_ms: 500, retry_ms: 1_000, max_retry_ms: 60_000, backlog: 1_000, batch: 64 }
+        Settings {
+            max_drift_ms: 500,
+            retry_ms: 1_000,
+            max_retry_ms: 60_000,
+            backlog: 1_000,
+            batch: 64,
+            survey_ms: 600_000,
+            lines: 1_000,
+            sweep_ms: 60_000,
+            sweep: 70,
+        }
     }
 }
 
 /// How delivery to one site goes, over all resources.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Link {
     pub down: bool,
     pub attempts: u32,
     /// A timer is running.
     pub armed: bool,
+    /// A timer for surveys is.
+    pub surveyed: bool,
+    /// The last of its runs that was heard of.
+    pub epoch: Option<Epoch>,
     /// Resources of which the site has something to confirm.
     pub owed: BTreeSet<Meta>,
 }
 
 /// What one call collects: it becomes one atomic [`Effect::Persist`], then the effects.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Call {
     pub wall_ms: u64,
     /// Each resource that was looked at, as it was recorded before.
@@ -61,18 +85,25 @@ pub(crate) struct Call {
 }
 
 /// All replicated resources at one site.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Machine {
     pub(crate) here: Site,
     pub(crate) settings: Settings,
+    pub(crate) epoch: Epoch,
     pub(crate) counter: u64,
     pub(crate) clock: Clock,
     pub(crate) entries: BTreeMap<Meta, Entry>,
+    /// Resources that this site has no replica of any more.
+    pub(crate) gone: BTreeMap<Meta, ReplicaMap>,
     pub(crate) links: BTreeMap<Site, Link>,
     /// Clients that wait.
     pub(crate) asked: BTreeMap<OpId, Ticket>,
     /// Operations whose sender's token is still at hand.
     pub(crate) senders: BTreeSet<OpId>,
+    /// A timer for sweeps is running.
+    pub(crate) sweeps: bool,
+    /// Up to where the last sweep came.
+    pub(crate) swept: Option<Meta>,
     pub(crate) call: Call,
 }
 
@@ -80,14 +111,19 @@ impl Machine {
     /// A site with what it recorded before: nothing, the first time. Then [`Machine::start`].
     #[must_use]
     pub fn restore(here: Site, settings: Settings, records: impl IntoIterator<Item = Record>) -> Machine {
-        let (mut counter, mut clock) = (0, Clock::new(settings.max_drift_ms));
+        let (mut counter, mut clock, mut epoch) = (0, Clock::new(settings.max_drift_ms), Epoch::default());
         let mut ops = BTreeMap::<Meta, BTreeMap<OpId, Operation>>::new();
-        let mut states = Vec::new();
+        let (mut states, mut gone) = (Vec::new(), BTreeMap::new());
         for record in records {
             match record {
-                Record::Site { counter: last, clock: then } => (counter, clock) = (last, then),
+                Record::Site { counter: last, clock: then, epoch: run } => {
+                    (counter, clock, epoch) = (last, then, run);
+                }
                 Record::Operation(op) => {
                     ops.entry(op.resource.clone()).or_default().insert(op.id.clone(), op);
+                }
+                Record::Gone(map) => {
+                    gone.insert(map.meta.clone(), map);
                 }
                 Record::State { map, progress, running, condition, installing } => {
                     states.push((map, progress, running, condition, installing));
@@ -100,12 +136,32 @@ impl Machine {
         };
         let entries = states.into_iter().map(entry).collect();
         let (links, asked, senders) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Machine { here, settings, counter, clock, entries, links, asked, senders, call: Call::default() }
+        let (sweeps, swept, call) = (false, None, Call::default());
+        Machine {
+            here,
+            settings,
+            epoch,
+            counter,
+            clock,
+            entries,
+            gone,
+            links,
+            asked,
+            senders,
+            sweeps,
+            swept,
+            call,
+        }
     }
 
-    /// Takes up what was under way. An execution that had no outcome is in doubt.
-    pub fn start(&mut self, wall_ms: u64, effects: &mut Vec<Effect>) {
+    /// Takes up what was under way, in a new run. An execution that had no outcome is in doubt. `draw` is
+    /// random, another one at each start: a site whose records are an old copy knows by nothing else that
+    /// it runs anew.
+    pub fn start(&mut self, wall_ms: u64, draw: u64, effects: &mut Vec<Effect>) {
         self.begin(wall_ms);
+        self.epoch = self.epoch.next(wall_ms, draw);
+        self.call.site = true;
+        self.greet();
         for meta in self.entries.keys().cloned().collect::<Vec<_>>() {
             self.touch(&meta);
             let Some(entry) = self.entries.get(&meta) else { continue };
@@ -141,6 +197,12 @@ impl Machine {
             Event::Fired(Timer::Deliver(site)) => self.deliver_again(&site),
             Event::Fired(Timer::Retry(meta)) => self.retry(&meta),
             Event::Fired(Timer::Copy(meta)) => self.copy(&meta),
+            Event::Fired(Timer::Compare(meta)) => self.conclude(&meta),
+            Event::Fired(Timer::Survey(site)) => self.survey(&site),
+            Event::Fired(Timer::Sweep) => self.sweep(),
+            Event::Compare { ticket, resource } => self.compare_for(ticket, &resource),
+            Event::Digested { resource, content } => self.digested(&resource, content),
+            Event::Repair { ticket, resource, from } => self.repair_from(ticket, &resource, &from),
             Event::Change { ticket, resource, change } => self.change(ticket, &resource, &change),
             Event::Fetched { map, snapshot } => self.fetched(&map, snapshot),
             Event::Installed { resource, local } => self.installed(&resource, local),
@@ -151,12 +213,13 @@ impl Machine {
     }
 
     /// What another replica needs beside the state of this site's service, which is to be read between
-    /// two equal answers of this. None while something is being executed, or is not good.
+    /// two equal answers of this. None while something is being executed, or is not good. A site that is to
+    /// have no replica any more gives its state too, for as long as it has it: it may be the last.
     #[must_use]
     pub fn snapshot(&self, meta: &Meta) -> Option<(ReplicaMap, Snapshot)> {
         let entry = self.entries.get(meta)?;
         let quiet = entry.running.is_none() && entry.is_good();
-        (quiet && entry.is_member(&self.here)).then(|| (entry.map.clone(), entry.resource.snapshot()))
+        quiet.then(|| (entry.map.clone(), entry.resource.snapshot()))
     }
 
     /// Where a resource's replicas are, if it is known here.
@@ -198,9 +261,14 @@ impl Machine {
     /// Remembers how a resource was recorded; at the end of the call it is recorded where that changed.
     pub(crate) fn touch(&mut self, meta: &Meta) {
         if !self.call.touched.contains_key(meta) {
-            let before = self.entries.get(meta).map(Entry::record);
+            let before = self.state_record(meta);
             self.call.touched.insert(meta.clone(), before);
         }
+    }
+
+    fn state_record(&self, meta: &Meta) -> Option<Record> {
+        let gone = || self.gone.get(meta).cloned().map(Record::Gone);
+        self.entries.get(meta).map(Entry::record).or_else(gone)
     }
 
     /// Tells a client, if it still waits.
@@ -214,6 +282,10 @@ impl Machine {
     pub(crate) fn wake(&mut self, timer: Timer, attempts: u32) {
         let factor = 1_u64.checked_shl(attempts.saturating_sub(1)).unwrap_or(u64::MAX);
         let after_ms = self.settings.retry_ms.saturating_mul(factor).min(self.settings.max_retry_ms);
+        self.wake_after(timer, after_ms);
+    }
+
+    pub(crate) fn wake_after(&mut self, timer: Timer, after_ms: u64) {
         self.call.effects.push(Effect::Wake { timer, after_ms });
     }
 
@@ -235,7 +307,7 @@ impl Machine {
         let call = std::mem::take(&mut self.call);
         let (mut put, mut remove) = (Vec::new(), Vec::new());
         if call.site {
-            put.push(Record::Site { counter: self.counter, clock: self.clock });
+            put.push(Record::Site { counter: self.counter, clock: self.clock, epoch: self.epoch });
         }
         for (id, op) in call.ops {
             match op {
@@ -244,7 +316,7 @@ impl Machine {
             }
         }
         for (meta, before) in call.touched {
-            match self.entries.get(&meta).map(Entry::record) {
+            match self.state_record(&meta) {
                 Some(now) if before.as_ref() != Some(&now) => put.push(now),
                 None if before.is_some() => remove.push(Key::State(meta)),
                 _ => {}

@@ -9,7 +9,7 @@ use crate::clock::Stamp;
 use crate::operation::{Level, LocalId, Meta};
 
 /// Who gives a resource its meta-identifier.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub enum Naming {
     /// The service accepts a client-chosen id: this one, which is the local id at every site.
     Chosen(Meta),
@@ -18,7 +18,7 @@ pub enum Naming {
 }
 
 /// A change of where replicas are.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub enum Change {
     /// A replica at one more site, copied from one that is there.
     Extend(Site),
@@ -36,7 +36,7 @@ pub enum Change {
 }
 
 /// Why a change cannot be made. Nothing was changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unchangeable {
     /// The resource was detached.
     Detached,
@@ -49,7 +49,7 @@ pub enum Unchangeable {
 }
 
 /// What is known of one site's replica. The later change wins, of two at once the higher site's.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 struct Place {
     changed: (Stamp, Site),
     member: bool,
@@ -57,7 +57,7 @@ struct Place {
 }
 
 /// The map of one resource. Maps that were changed apart are merged, with the same outcome everywhere.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub struct ReplicaMap {
     /// The resource.
     pub meta: Meta,
@@ -104,6 +104,11 @@ impl ReplicaMap {
     /// Every site that has, or had, a replica: each must learn of changes.
     pub fn involved(&self) -> impl Iterator<Item = &Site> {
         self.places.keys()
+    }
+
+    /// Since when a site has its replica, or has none: which change made it so.
+    pub(crate) fn since(&self, site: &Site) -> Option<&(Stamp, Site)> {
+        self.places.get(site).map(|place| &place.changed)
     }
 
     /// Whether the replicas were let go.

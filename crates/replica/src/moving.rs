@@ -1,5 +1,7 @@
 //! Replicas come, go, and are given the state of another.
 
+use std::collections::BTreeSet;
+
 use scope::Site;
 
 use crate::event::{Effect, Reply, Ticket, Timer};
@@ -19,7 +21,9 @@ impl Machine {
             Some(entry) => {
                 self.call.site = true;
                 let stamp = self.clock.tick(self.call.wall_ms);
-                entry.map.change(change, stamp, &self.here).map_or_else(Reply::Unchanged, |()| Reply::Changed)
+                let here = &self.here;
+                let changed = entry.change_map(here, |map| map.change(change, stamp, here));
+                changed.map_or_else(Reply::Unchanged, |()| Reply::Changed)
             }
         };
         self.call.effects.push(Effect::Answer { ticket, op: None, reply });
@@ -28,9 +32,16 @@ impl Machine {
     /// Another site has more than it sends as operations.
     pub(crate) fn behind(&mut self, from: &Site, meta: &Meta, known: &Version) {
         self.call.asking.insert((meta.clone(), from.clone()));
+        let Some(entry) = self.entries.get(meta) else { return };
+        if !entry.resource.progress.known.dominates(known) {
+            self.take_state(from, meta);
+        }
+    }
+
+    /// Asks a site for its state, unless another is under way.
+    pub(crate) fn take_state(&mut self, from: &Site, meta: &Meta) {
         let Some(entry) = self.entries.get_mut(meta) else { return };
-        let busy = entry.fetching || entry.installing.is_some();
-        if !busy && !entry.resource.progress.known.dominates(known) {
+        if !entry.fetching && entry.installing.is_none() {
             entry.fetching = true;
             self.call.effects.push(Effect::CopyState { resource: meta.clone(), from: from.clone() });
         }
@@ -43,7 +54,11 @@ impl Machine {
         if entry.is_good() || entry.fetching {
             return;
         }
-        let up = |site: &&Site| **site != self.here && self.links.get(*site).is_none_or(|link| !link.down);
+        let good = &entry.comparing.good;
+        let up = |site: &&Site| {
+            let chosen = good.is_empty() || good.contains(*site);
+            **site != self.here && chosen && self.links.get(*site).is_none_or(|link| !link.down)
+        };
         let reachable: Vec<_> = entry.map.members().into_iter().filter(up).collect();
         let turn = entry.copies.checked_rem(reachable.len()).unwrap_or(0);
         let from = reachable.get(turn).copied().cloned();
@@ -73,7 +88,7 @@ impl Machine {
         let meta = map.meta.clone();
         self.touch(&meta);
         let Some(entry) = self.entries.get_mut(&meta).filter(|entry| entry.fetching) else { return };
-        entry.map.merge(map);
+        entry.change_map(&self.here, |ours| ours.merge(map));
         let stage = entry.running.as_ref().map(|running| running.stage);
         let busy = matches!(stage, Some(Stage::Sent | Stage::Probing));
         if busy || !entry.resource.can_copy(&self.here, &snapshot) {
@@ -98,8 +113,9 @@ impl Machine {
             entry.map.set_local(&self.here, local);
         }
         let before = entry.resource.ops.clone();
-        entry.resource.copy(&snapshot);
+        let later = entry.resource.copy(&self.here, &snapshot);
         (entry.condition, entry.copies) = (Condition::Good, 0);
+        (entry.comparing.good, entry.comparing.reading) = (BTreeSet::new(), None);
         for id in before.keys().filter(|id| !entry.resource.ops.contains_key(id)) {
             self.call.ops.insert(id.clone(), None);
         }
@@ -107,6 +123,11 @@ impl Machine {
         for op in snapshot.ops {
             self.clock.see(self.call.wall_ms, op.stamp);
             self.call.ops.insert(op.id.clone(), Some(op));
+        }
+        for id in later {
+            let Some(op) = entry.resource.ops.get_mut(&id) else { continue };
+            op.stamp = self.clock.tick(self.call.wall_ms);
+            self.call.ops.insert(id, Some(op.clone()));
         }
     }
 

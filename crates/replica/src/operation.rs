@@ -5,28 +5,30 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 use scope::Site;
 use serde::{Deserialize, Serialize};
 
-use crate::{clock::Stamp, version::Version};
+use crate::{clock::Stamp, epoch::Epoch, version::Version};
 
 /// A resource's identifier that clients see, the same at every site.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
 pub struct Meta(pub Arc<str>);
 
 /// A resource's identifier in one site's own service. No client sees it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
 pub struct LocalId(pub Arc<str>);
 
-/// Identifies an operation, everywhere and for ever: a site never gives a counter twice.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// Identifies an operation, everywhere and for ever: a run of a site never gives a counter twice.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
 pub struct OpId {
     /// The site that accepted it.
     pub site: Site,
+    /// In which of its runs.
+    pub epoch: Epoch,
     /// Counts all operations that this site accepted, from 1.
     pub counter: u64,
 }
 
 impl fmt::Display for OpId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.site, self.counter)
+        write!(f, "{}/{}/{}", self.site, self.epoch, self.counter)
     }
 }
 
@@ -34,7 +36,7 @@ impl fmt::Display for OpId {
 pub type Field = Arc<str>;
 
 /// How an operation behaves beside concurrent ones. A profile gives it for each kind of operation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub enum Class {
     /// Makes the resource, also anew after it was deleted.
     Create,
@@ -61,7 +63,7 @@ impl Class {
 }
 
 /// What to do where nobody knows whether the service executed it. A profile says so for each kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub enum Doubt {
     /// Execute it again: that is harmless (a full replace, a delete, a create by PUT).
     Repeat,
@@ -72,7 +74,7 @@ pub enum Doubt {
 }
 
 /// When the client is answered, and what orders concurrent writes. Fixed when a resource is created.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub enum Level {
     /// Answered when recorded here. Each site executes in its own order: replicas may stay different.
     Weak,
@@ -85,7 +87,7 @@ pub enum Level {
 }
 
 /// On whose behalf an operation is executed. No token, password or cookie.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub struct Who {
     /// The site that authenticated the user.
     pub site: Site,
@@ -101,11 +103,11 @@ pub struct Who {
 
 /// Names the stored request that an operation executes. The driver keeps it, encrypted, and erases it
 /// on [`crate::Effect::Erase`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub struct Body(pub Arc<str>);
 
 /// One write to a replicated resource.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub struct Operation {
     /// Its identity.
     pub id: OpId,

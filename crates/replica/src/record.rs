@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
+use crate::epoch::Epoch;
 use crate::map::ReplicaMap;
 use crate::operation::{Meta, OpId, Operation};
 use crate::resource::{Execution, Progress, Snapshot};
@@ -11,7 +12,7 @@ use crate::resource::{Execution, Progress, Snapshot};
 const FORMAT: u8 = 1;
 
 /// Names a record: a later one of the same key takes its place.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
 pub enum Key {
     /// The site's own counter and clock.
     Site,
@@ -22,7 +23,7 @@ pub enum Key {
 }
 
 /// How far an execution has come. It is recorded before the service is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub enum Stage {
     /// The service may be executing it. After a restart it is in doubt.
     Sent,
@@ -36,7 +37,7 @@ pub enum Stage {
 }
 
 /// The execution that a resource is busy with. There is one at a time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub struct Running {
     /// What is executed.
     pub execution: Execution,
@@ -49,7 +50,7 @@ pub struct Running {
 }
 
 /// Whether this site's replica can be read and written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub enum Condition {
     /// Yes.
     Good,
@@ -58,10 +59,12 @@ pub enum Condition {
         /// What the service said.
         status: u16,
     },
+    /// Its service has something else than most replicas have, or than the one that the operator chose.
+    Differs,
 }
 
 /// One durable record. No credential is in any.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub enum Record {
     /// The site's own counter and clock.
     Site {
@@ -69,6 +72,8 @@ pub enum Record {
         counter: u64,
         /// The clock.
         clock: Clock,
+        /// The last run.
+        epoch: Epoch,
     },
     /// An operation.
     Operation(Operation),
@@ -85,10 +90,13 @@ pub enum Record {
         /// The knowledge of another replica whose state the service here is being given.
         installing: Option<Box<Snapshot>>,
     },
+    /// A resource of which this site has no replica any more: where its replicas were. A late message, or
+    /// one of a site with old records, would make it one again.
+    Gone(ReplicaMap),
 }
 
 /// Bytes that are no record of this format.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Unreadable {
     /// Written by another version.
     Format(u8),
@@ -103,7 +111,7 @@ impl Record {
         match self {
             Record::Site { .. } => Key::Site,
             Record::Operation(op) => Key::Operation(op.id.clone()),
-            Record::State { map, .. } => Key::State(map.meta.clone()),
+            Record::State { map, .. } | Record::Gone(map) => Key::State(map.meta.clone()),
         }
     }
 

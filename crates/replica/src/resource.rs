@@ -10,7 +10,7 @@ use crate::operation::{Body, Class, Field, Level, OpId, Operation};
 use crate::version::Version;
 
 /// How an operation is to be executed at this site's service, now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub enum How {
     /// The service does not have the resource: make it.
     Create,
@@ -27,7 +27,7 @@ pub enum How {
 }
 
 /// One execution of an operation by this site's service.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub struct Execution {
     /// Of which operation.
     pub op: OpId,
@@ -36,7 +36,7 @@ pub struct Execution {
 }
 
 /// What a resource wants next.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// This execution; then [`Resource::executed`].
     Execute(Execution),
@@ -46,7 +46,7 @@ pub enum Step {
 }
 
 /// What this site's service holds, in terms of operations. A [`Target`] that was reached, or is being.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Hash)]
 struct Local {
     base: Option<OpId>,
     adds: BTreeSet<OpId>,
@@ -54,7 +54,7 @@ struct Local {
 }
 
 /// What must survive of a resource, beside its operations.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub struct Progress {
     /// Its level.
     pub level: Level,
@@ -62,6 +62,9 @@ pub struct Progress {
     pub known: Version,
     /// The operations that were executed here, or skipped because they lost to one that was.
     pub done: Version,
+    /// Operations that were forgotten here: every replica had executed them, and whatever was not known
+    /// yet had seen them.
+    pub floor: Version,
     /// Accepted here and not yet executed anywhere: no other site knows of them.
     fresh: BTreeSet<OpId>,
     local: Local,
@@ -72,7 +75,7 @@ pub struct Progress {
 /// Operations are taken one at a time, each after all that it has seen, those accepted here first. After
 /// each the service is brought to the state that [the rule](crate::converge) gives for the ones taken, so
 /// `done` is at every moment what a client of this site can have seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Resource {
     pub(crate) ops: BTreeMap<OpId, Operation>,
     pub(crate) progress: Progress,
@@ -88,6 +91,7 @@ impl Resource {
                 level,
                 known: Version::default(),
                 done: Version::default(),
+                floor: Version::default(),
                 fresh: BTreeSet::new(),
                 local: Local::default(),
             },
@@ -105,7 +109,7 @@ impl Resource {
     #[must_use]
     pub fn seen(&self, here: &Site) -> Version {
         let mut seen = self.progress.done.clone();
-        seen.set(here, self.progress.known.of(here).max(seen.of(here)));
+        seen.merge(&self.progress.known.only(here));
         seen
     }
 
@@ -125,12 +129,25 @@ impl Resource {
     /// Records an operation from another site. False: it is known, or comes before one that it has seen;
     /// it will be sent again.
     pub fn learn(&mut self, op: Operation) -> bool {
-        if self.progress.known.covers(&op.id) || !self.progress.known.dominates(&op.seen) {
+        let new = !self.progress.known.covers(&op.id) && self.progress.known.dominates(&op.seen);
+        if !new || self.is_surprised_by(&op) {
             return false;
         }
         self.progress.known.add(&op.id);
         self.ops.insert(op.id.clone(), op);
         true
+    }
+
+    /// Whether an operation that is not known here shows that a site was given back old records.
+    ///
+    /// It has not seen what was forgotten here: what it makes of the state can be told only where that was
+    /// not forgotten yet. Or it does not follow what is known of its run: that was withdrawn, once, and
+    /// executed again from the old records.
+    #[must_use]
+    pub fn is_surprised_by(&self, op: &Operation) -> bool {
+        let progress = &self.progress;
+        let forked = || progress.known.of(&op.id) > op.seen.of(&op.id);
+        !progress.known.covers(&op.id) && (!op.seen.dominates(&progress.floor) || forked())
     }
 
     /// Whether it was accepted here and not yet executed: this execution decides.
@@ -194,14 +211,14 @@ impl Resource {
         if self.taking.as_ref() == Some(id) {
             self.taking = None;
         }
-        let before = op.seen.of(&id.site);
-        if self.progress.known.of(&id.site) == id.counter {
-            self.progress.known.set(&id.site, before);
+        let before = op.seen.of(id);
+        if self.progress.known.of(id) == id.counter {
+            self.progress.known.set(id, before);
         }
         let mut after = Vec::new();
         for later in self.ops.values_mut() {
-            if later.id.site == id.site && later.seen.of(&id.site) == id.counter {
-                later.seen.set(&id.site, before);
+            if later.id.site == id.site && later.seen.of(id) == id.counter {
+                later.seen.set(id, before);
                 after.push(later.id.clone());
             }
         }
@@ -213,32 +230,58 @@ impl Resource {
     /// here has seen it.
     #[must_use]
     pub fn can_copy(&self, here: &Site, from: &Snapshot) -> bool {
-        let mut ours = self.progress.done.clone();
-        ours.set(here, 0);
-        from.progress.done.dominates(&ours)
+        from.progress.done.dominates(&self.progress.done.without(here))
     }
 
     /// Takes over the state of a replica, which the service here was given: `from` as it was there. What
-    /// this site accepted beyond it is executed on top. [`Resource::can_copy`] says whether it may.
-    pub fn copy(&mut self, from: &Snapshot) {
+    /// this site knows beyond it is executed on top. [`Resource::can_copy`] says whether it may.
+    ///
+    /// Returns, in their order, those that had not seen what was forgotten there: this site was given back
+    /// old records, and accepted them after that. They come after the state that was taken; they need stamps
+    /// above it.
+    pub fn copy(&mut self, here: &Site, from: &Snapshot) -> Vec<OpId> {
         let theirs = &from.progress.known;
         self.ops.retain(|id, _| !theirs.covers(id));
+        let mut later: Vec<_> =
+            self.ops.values().filter(|op| !op.seen.dominates(&from.progress.floor)).cloned().collect();
+        later.sort_by(|a, b| a.rank().cmp(&b.rank()));
+        // Those of another such site will come again, when that has taken a state as well.
+        let others: Vec<_> = later.extract_if(.., |op| op.id.site != *here).collect();
+        for op in others.iter().rev() {
+            self.ops.remove(&op.id);
+            self.progress.known.set(&op.id, op.seen.of(&op.id));
+        }
+        for op in &later {
+            if let Some(op) = self.ops.get_mut(&op.id) {
+                op.seen.merge(&from.progress.done);
+            }
+        }
         self.ops.extend(from.ops.iter().map(|op| (op.id.clone(), op.clone())));
         self.progress.known.merge(theirs);
         self.progress.done = from.progress.done.clone();
+        self.progress.floor = from.progress.floor.clone();
         self.progress.local = from.progress.local.clone();
         self.taking = None;
+        later.into_iter().map(|op| op.id).collect()
+    }
+
+    /// What is known here that other sites may learn.
+    #[must_use]
+    pub fn shared_known(&self) -> Version {
+        let mut known = self.progress.known.clone();
+        // What is fresh is not executed anywhere, and may never be.
+        for id in self.progress.fresh.iter().rev() {
+            let before = self.ops.get(id).map_or(0, |op| op.seen.of(id));
+            known.set(id, before);
+        }
+        known
     }
 
     /// What another replica needs beside the state of the service, to start from it.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        let mut progress = self.progress.clone();
-        // What is fresh is not executed anywhere, and may never be.
-        for id in std::mem::take(&mut progress.fresh).iter().rev() {
-            let before = self.ops.get(id).map_or(0, |op| op.seen.of(&id.site));
-            progress.known.set(&id.site, before);
-        }
+        let (known, fresh) = (self.shared_known(), BTreeSet::new());
+        let progress = Progress { known, fresh, ..self.progress.clone() };
         Snapshot { progress, ops: self.shared().cloned().collect() }
     }
 
@@ -274,6 +317,7 @@ impl Resource {
                 self.ops.insert(op.id.clone(), op);
             }
         }
+        pruned.gone.iter().for_each(|op| self.progress.floor.add(&op.id));
         for op in self.ops.values_mut().filter(|op| stable(&op.id)) {
             pruned.emptied.extend(op.body.take().map(|body| (op.id.clone(), body)));
         }
@@ -367,7 +411,7 @@ impl Resource {
 }
 
 /// A replica's knowledge of a resource, sent beside the state of its service.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
 pub struct Snapshot {
     /// What it knew and had executed.
     pub progress: Progress,
@@ -376,7 +420,7 @@ pub struct Snapshot {
 }
 
 /// What [`Resource::prune`] forgot.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pruned {
     /// These operations.
     pub gone: Vec<Operation>,

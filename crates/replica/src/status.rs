@@ -25,7 +25,7 @@ pub struct Status<'m> {
 
 /// How far one replica is with an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Fulfilment {
     /// It executed it, or skipped it because it lost.
     Done,
     /// It is not known to have.
@@ -56,22 +56,23 @@ impl Machine {
 
     /// How far each replica is with an operation that is still kept.
     #[must_use]
-    pub fn standing(&self, meta: &Meta, op: &OpId) -> Option<Vec<(Site, Standing)>> {
+    pub fn standing(&self, meta: &Meta, op: &OpId) -> Option<Vec<(Site, Fulfilment)>> {
         let entry = self.entries.get(meta)?;
         entry.resource.ops.get(op)?;
         let here = |status: &Condition| match status {
-            _ if entry.resource.progress.done.covers(op) => Standing::Done,
-            Condition::Diverged { status } => Standing::Diverged { status: *status },
+            _ if entry.resource.progress.done.covers(op) => Fulfilment::Done,
+            Condition::Diverged { status } => Fulfilment::Diverged { status: *status },
+            Condition::Differs => Fulfilment::Pending,
             Condition::Good => match &entry.running {
                 Some(running) if running.execution.op == *op && running.stage == Stage::InDoubt => {
-                    Standing::InDoubt
+                    Fulfilment::InDoubt
                 }
-                _ => Standing::Pending,
+                _ => Fulfilment::Pending,
             },
         };
         let there = |site: &Site| {
             let said = entry.peers.get(site).and_then(|peer| peer.said.as_ref());
-            if said.is_some_and(|(_, done)| done.covers(op)) { Standing::Done } else { Standing::Pending }
+            if said.is_some_and(|(_, done)| done.covers(op)) { Fulfilment::Done } else { Fulfilment::Pending }
         };
         let members = entry.map.members().into_iter();
         let standing = |site: &Site| if *site == self.here { here(&entry.condition) } else { there(site) };

@@ -5,55 +5,68 @@ use std::{cmp::Ordering, collections::BTreeMap};
 use scope::Site;
 use serde::{Deserialize, Serialize};
 
+use crate::epoch::Epoch;
 use crate::operation::OpId;
 
-/// For each site, the highest counter among its operations on one resource. Operations of one site are
-/// learnt in their order, so the counter stands for all of them up to it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Version(BTreeMap<Site, u64>);
+/// For each run of a site, the highest counter among its operations on one resource. Operations of one run
+/// are learnt in their order, so the counter stands for all of them up to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Version(BTreeMap<(Site, Epoch), u64>);
 
 impl Version {
-    /// The counter of `site`; 0 where none of its operations is known.
+    /// The counter of the run that an operation is of; 0 where none of its operations is covered.
     #[must_use]
-    pub fn of(&self, site: &Site) -> u64 {
-        self.0.get(site).copied().unwrap_or(0)
+    pub fn of(&self, id: &OpId) -> u64 {
+        self.0.get(&(id.site.clone(), id.epoch)).copied().unwrap_or(0)
     }
 
     /// Whether it covers the operation.
     #[must_use]
     pub fn covers(&self, id: &OpId) -> bool {
-        id.counter <= self.of(&id.site)
+        id.counter <= self.of(id)
     }
 
     /// Covers the operation from now on.
     pub fn add(&mut self, id: &OpId) {
         if !self.covers(id) {
-            self.0.insert(id.site.clone(), id.counter);
+            self.0.insert((id.site.clone(), id.epoch), id.counter);
         }
     }
 
-    /// Sets one site's counter, also downwards.
-    pub(crate) fn set(&mut self, site: &Site, counter: u64) {
+    /// Sets the counter of the run that an operation is of, also downwards.
+    pub(crate) fn set(&mut self, id: &OpId, counter: u64) {
+        let run = (id.site.clone(), id.epoch);
         if counter == 0 {
-            self.0.remove(site);
+            self.0.remove(&run);
         } else {
-            self.0.insert(site.clone(), counter);
+            self.0.insert(run, counter);
         }
+    }
+
+    /// What it covers of one site's operations.
+    #[must_use]
+    pub fn only(&self, site: &Site) -> Version {
+        Version(self.0.iter().filter(|((of, _), _)| of == site).map(|(run, &n)| (run.clone(), n)).collect())
+    }
+
+    /// What it covers of the other sites' operations.
+    #[must_use]
+    pub fn without(&self, site: &Site) -> Version {
+        Version(self.0.iter().filter(|((of, _), _)| of != site).map(|(run, &n)| (run.clone(), n)).collect())
     }
 
     /// Covers what either covers.
     pub fn merge(&mut self, other: &Version) {
-        for (site, &counter) in &other.0 {
-            if self.of(site) < counter {
-                self.0.insert(site.clone(), counter);
-            }
+        for (run, &counter) in &other.0 {
+            let ours = self.0.entry(run.clone()).or_default();
+            *ours = counter.max(*ours);
         }
     }
 
     /// Whether it covers everything that `other` covers.
     #[must_use]
     pub fn dominates(&self, other: &Version) -> bool {
-        other.0.iter().all(|(site, &counter)| counter <= self.of(site))
+        other.0.iter().all(|(run, counter)| self.0.get(run).is_some_and(|ours| counter <= ours))
     }
 }
 
@@ -73,10 +86,14 @@ impl PartialOrd for Version {
 mod tests {
     use super::*;
 
+    fn id(site: &str, run: u64, counter: u64) -> OpId {
+        OpId { site: Site::new(site).unwrap(), epoch: Epoch { number: run, draw: 0 }, counter }
+    }
+
     fn version(counters: &[(&str, u64)]) -> Version {
         let mut version = Version::default();
         for &(site, counter) in counters {
-            version.set(&Site::new(site).unwrap(), counter);
+            version.set(&id(site, 0, counter), counter);
         }
         version
     }
@@ -90,5 +107,14 @@ mod tests {
         assert!(both > a && both > b);
         assert_eq!(both, version(&[("A", 2), ("B", 3)]));
         assert_eq!(version(&[("A", 0)]), Version::default());
+    }
+
+    #[test]
+    fn what_a_site_did_in_one_run_says_nothing_of_another() {
+        let mut version = version(&[("A", 5)]);
+        assert!(version.covers(&id("A", 0, 5)) && !version.covers(&id("A", 1, 1)));
+        version.add(&id("A", 1, 6));
+        assert!(!version.covers(&id("A", 0, 6)));
+        assert_eq!(version.without(&Site::new("A").unwrap()), Version::default());
     }
 }

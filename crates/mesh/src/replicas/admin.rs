@@ -1,12 +1,14 @@
 //! Replicated resources, for whoever administers a site.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 pub use replica::{Change, Level, OpId, Unchangeable};
-use replica::{LocalId, Meta, Reply};
+use replica::{LocalId, Meta, Reply, Standing};
 use scope::Site;
 use tokio::sync::{mpsc, oneshot};
 
+pub use super::{Fate, Stand};
 use super::Order;
 
 /// One replicated resource as this site sees it.
@@ -48,6 +50,8 @@ pub enum Condition {
     Absent,
     /// Its service refused, with this status, what another executed: it is not read.
     Diverged(u16),
+    /// It has something else than most of the others, or than the one that an administrator chose.
+    Differs,
     /// It is being given the state of another.
     Copying,
     /// Nobody knows whether its service executed something.
@@ -93,6 +97,30 @@ pub(crate) enum Admin {
     Settle(OpId, bool, Option<LocalId>, oneshot::Sender<bool>),
     Change(Meta, Change, oneshot::Sender<Reply>),
     Mended(Meta, oneshot::Sender<bool>),
+    Repair(Meta, Site, oneshot::Sender<Reply>),
+    Compare(Meta, oneshot::Sender<BTreeMap<Site, Option<Standing>>>),
+}
+
+/// What a site says of its replica, when it is compared with the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compared {
+    /// The site.
+    pub site: Site,
+    /// Whether it answered.
+    pub answered: bool,
+    /// What it has. None while it executes something, or where nothing is to be there.
+    pub content: Option<Has>,
+}
+
+/// What a service has of a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Has {
+    /// Content with this digest, without what is each site's own.
+    Digest([u8; 32]),
+    /// Nothing.
+    Nothing,
+    /// It could not be read.
+    Unread,
 }
 
 /// Why the keeper did not do it.
@@ -183,6 +211,42 @@ impl Handle {
         let meta = Meta(resource.into());
         let mended = self.ask(|reply| Admin::Mended(meta, reply)).await?;
         mended.then_some(()).ok_or(Refused::Unknown)
+    }
+
+    /// Says that the replica here is to be given the state of the one at another site.
+    pub async fn repair(&self, resource: &str, from: Site) -> Result<(), Refused> {
+        let meta = Meta(resource.into());
+        match self.ask(|reply| Admin::Repair(meta, from, reply)).await? {
+            Reply::Changed => Ok(()),
+            Reply::Unchanged(why) => Err(Refused::Unchangeable(why)),
+            _ => Err(Refused::Unknown),
+        }
+    }
+
+    /// Compares the replicas of a resource: what each site has, none where it did not answer.
+    pub async fn compare(&self, resource: &str) -> Result<Vec<Compared>, Refused> {
+        let meta = Meta(resource.into());
+        let sites = self.ask(|reply| Admin::Compare(meta, reply)).await?;
+        if sites.is_empty() {
+            return Err(Refused::Unknown);
+        }
+        let compared = |(site, standing): (Site, Option<Standing>)| Compared {
+            site,
+            answered: standing.is_some(),
+            content: standing.and_then(|standing| standing.content).map(|content| match content {
+                replica::Content::Is(digest) => Has::Digest(digest.0),
+                replica::Content::Gone => Has::Nothing,
+                replica::Content::Unread => Has::Unread,
+            }),
+        };
+        Ok(sites.into_iter().map(compared).collect())
+    }
+
+    /// What became of an operation.
+    pub async fn fate(&self, op: OpId) -> Result<Fate, Refused> {
+        let (reply, told) = oneshot::channel();
+        self.orders.send(Order::Fate(op, reply)).map_err(|_| Refused::Ends)?;
+        told.await.map_err(|_| Refused::Ends)?.ok_or(Refused::Unknown)
     }
 
     async fn ask<T>(&self, admin: impl FnOnce(oneshot::Sender<T>) -> Admin) -> Result<T, Refused> {

@@ -21,6 +21,8 @@ pub(crate) struct Counts {
     pub(crate) doubted: Count,
     /// Replicas here that refused what another executed.
     pub(crate) diverged: Count,
+    /// Replicas here that were found to differ from others.
+    pub(crate) differing: Count,
     /// States copied from another site.
     pub(crate) copied: Count,
     /// Commits that became durable.
@@ -35,11 +37,12 @@ pub(crate) struct Counts {
 
 type Row = (&'static str, &'static str, fn(&Counts) -> &Count);
 
-const ROWS: [Row; 8] = [
+const ROWS: [Row; 9] = [
     ("accepted", "Writes to replicated resources that were recorded here.", |counts| &counts.accepted),
     ("executed", "Operations that this site's services executed.", |counts| &counts.executed),
     ("refused", "Operations that this site's services refused.", |counts| &counts.refused),
     ("doubted", "Executions whose outcome was not known.", |counts| &counts.doubted),
+    ("differing", "Replicas here that were found to differ from others.", |counts| &counts.differing),
     ("diverged", "Replicas here that refused what another executed.", |counts| &counts.diverged),
     ("copied", "States taken over from another site.", |counts| &counts.copied),
     ("commits", "Commits of records, each of several operations.", |counts| &counts.commits),

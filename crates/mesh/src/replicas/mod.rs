@@ -76,7 +76,7 @@ pub(crate) struct Answered {
 
 /// How far one replica is with an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stand {
+pub enum Stand {
     /// Executed it, or skipped it because it lost: this status, where it is known.
     Done(Option<u16>),
     /// Will.
@@ -89,9 +89,11 @@ pub(crate) enum Stand {
 
 /// What became of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Fate {
-    pub(crate) meta: Meta,
-    pub(crate) sites: Vec<(Site, Stand)>,
+pub struct Fate {
+    /// The resource.
+    pub meta: Meta,
+    /// How far each replica is.
+    pub sites: Vec<(Site, Stand)>,
 }
 
 impl Replicas {

@@ -10,10 +10,14 @@
 
 #[path = "../app/mod.rs"]
 mod app;
+mod backup;
 mod chance;
+mod changes;
+mod contents;
 #[path = "../convergence/rule.rs"]
 mod rule;
 mod service;
+mod weak;
 mod world;
 
 use std::collections::BTreeSet;

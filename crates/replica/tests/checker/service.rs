@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use replica::{Execution, How, LocalId, OpId, Operation, Outcome};
+use replica::{Content, Digest, Execution, How, LocalId, OpId, Operation, Outcome};
 
 use crate::app::App;
 
 /// The registers, and which operations' effects are in them: the truth that a probe finds. An operation that
 /// was executed, erased by a replace and is to be executed again is not executed.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Service {
     pub(crate) registers: BTreeMap<LocalId, App>,
     pub(crate) fates: BTreeMap<OpId, (bool, Option<LocalId>)>,
@@ -35,6 +35,16 @@ impl Service {
     /// What was done to a register before is no longer in it.
     pub(crate) fn erased(&mut self, id: &LocalId) {
         self.fates.retain(|_, (_, local)| local.as_ref() != Some(id));
+    }
+
+    /// What stands for what it has.
+    pub(crate) fn content(&self, id: &LocalId) -> Content {
+        let Some(App(Some(register))) = self.registers.get(id) else { return Content::Gone };
+        let mut digest = [0; 32];
+        for (index, byte) in format!("{register:?}").bytes().enumerate() {
+            digest[index % 32] = byte.wrapping_add(31_u8.wrapping_mul(digest[index % 32]));
+        }
+        Content::Is(Digest(digest))
     }
 
     /// Executes it.

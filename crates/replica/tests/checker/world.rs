@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use replica::{
-    Authority, Effect, Event, Execution, Key, LocalId, Machine, Message, Meta, OpId, Operation, Outcome,
-    Record, Reply, Settings, Ticket, Timer, Write,
+    Authority, Content, Effect, Event, Execution, Key, LocalId, Machine, Message, Meta, OpId, Operation,
+    Outcome, Record, Reply, Settings, Standing, Ticket, Timer, Write,
 };
 use scope::Site;
 
@@ -13,7 +13,7 @@ use crate::chance::Chance;
 use crate::service::Service;
 
 /// A request that the service has not answered.
-struct Request {
+pub(crate) struct Request {
     operation: Operation,
     execution: Execution,
     local: Option<LocalId>,
@@ -25,8 +25,9 @@ pub(crate) struct Place {
     pub(crate) site: Site,
     pub(crate) machine: Machine,
     pub(crate) service: Service,
-    disk: BTreeMap<Key, Vec<u8>>,
-    requests: Vec<Request>,
+    pub(crate) disk: BTreeMap<Key, Vec<u8>>,
+    pub(crate) requests: Vec<Request>,
+    reads: Vec<(Meta, LocalId)>,
     probes: Vec<(Meta, OpId)>,
     copies: Vec<(Meta, Site)>,
     installs: Vec<(Meta, Option<LocalId>)>,
@@ -54,8 +55,10 @@ pub(crate) struct World {
     pub(crate) settings: Settings,
     network: Vec<(usize, Site, Vec<u8>)>,
     now_ms: u64,
-    tickets: u64,
-    /// Operations that more than their first site can know of.
+    pub(crate) tickets: u64,
+    /// What services were asked to execute.
+    attempted: BTreeMap<OpId, Operation>,
+    /// Operations that were executed, or that more than their first site can know of.
     pub(crate) history: BTreeMap<OpId, Operation>,
     /// What clients were told.
     pub(crate) told: BTreeMap<Ticket, (Option<OpId>, Reply)>,
@@ -65,6 +68,9 @@ pub(crate) struct World {
     pub(crate) installs: usize,
     pub(crate) crashes: usize,
     pub(crate) doubts: usize,
+    /// Replicas that were found to differ.
+    pub(crate) differs: Vec<(usize, Meta)>,
+    pub(crate) compared: Vec<BTreeMap<Site, Option<Standing>>>,
     pub(crate) released: Vec<(Site, Meta, bool)>,
 }
 
@@ -80,6 +86,7 @@ impl World {
                 site,
                 disk: BTreeMap::new(),
                 requests: Vec::new(),
+                reads: Vec::new(),
                 probes: Vec::new(),
                 copies: Vec::new(),
                 installs: Vec::new(),
@@ -98,6 +105,7 @@ impl World {
             network: Vec::new(),
             now_ms: 0,
             tickets: 0,
+            attempted: BTreeMap::new(),
             history: BTreeMap::new(),
             told: BTreeMap::new(),
             diverged: 0,
@@ -105,6 +113,8 @@ impl World {
             installs: 0,
             crashes: 0,
             doubts: 0,
+            differs: Vec::new(),
+            compared: Vec::new(),
             released: Vec::new(),
         }
     }
@@ -123,10 +133,25 @@ impl World {
     /// Something happens at a site, and it does what it wants, or crashes on the way.
     pub(crate) fn event(&mut self, at: usize, event: Event) {
         self.now_ms += 7;
+        self.note(&event);
         let place = &mut self.places[at];
         let mut effects = Vec::new();
         place.machine.on(self.now_ms + place.skew_ms, event, &mut effects);
         self.carry_out(at, effects);
+    }
+
+    /// What was executed belongs to the history, also where no other site hears of it. What has no name yet
+    /// is sent under its own.
+    fn note(&mut self, event: &Event) {
+        let op = match event {
+            Event::Executed { execution, outcome: Outcome::Done { .. }, .. } => &execution.op,
+            Event::Probed { op, executed: Some(true), .. } | Event::Settle { op, executed: true, .. } => op,
+            _ => return,
+        };
+        let named = |op: &&Operation| !op.resource.0.starts_with('~');
+        if let Some(operation) = self.attempted.get(op).filter(named) {
+            self.history.entry(op.clone()).or_insert_with(|| operation.clone());
+        }
     }
 
     fn carry_out(&mut self, at: usize, effects: Vec<Effect>) {
@@ -155,6 +180,7 @@ impl World {
                 assert!(self.told.insert(ticket, (op, reply)).is_none(), "answered twice");
             }
             Effect::Execute { operation, execution, local, authority } => {
+                self.attempted.insert(operation.id.clone(), operation.clone());
                 place.requests.push(Request { operation, execution, local, authority });
             }
             Effect::Probe { operation, .. } => place.probes.push((operation.resource, operation.id)),
@@ -179,6 +205,9 @@ impl World {
                 }
                 self.released.push((place.site.clone(), resource, keep));
             }
+            Effect::Digest { resource, local } => place.reads.push((resource, local)),
+            Effect::Compared { sites, .. } => self.compared.push(sites),
+            Effect::Differs { resource, .. } => self.differs.push((at, resource)),
             Effect::InDoubt { .. } => self.doubts += 1,
             Effect::Erase(_) | Effect::Skewed { .. } => {}
         }
@@ -196,11 +225,11 @@ impl World {
             }
         }
         let place = &mut self.places[at];
-        (place.probes, place.copies, place.installs, place.timers) = Default::default();
+        (place.reads, place.probes, place.copies, place.installs, place.timers) = Default::default();
         let records = place.disk.values().map(|bytes| Record::read(bytes).unwrap());
         place.machine = Machine::restore(place.site.clone(), self.settings, records);
         let mut effects = Vec::new();
-        place.machine.start(self.now_ms, &mut effects);
+        place.machine.start(self.now_ms, self.chance.next(), &mut effects);
         for effect in effects {
             self.do_one(at, effect);
         }
@@ -213,6 +242,7 @@ impl World {
             0..=3 => self.message(),
             4..=6 => self.request(at),
             7 => self.timer(at),
+            8 if self.chance.percent(50) => self.read(at),
             8 => self.copy(at),
             _ => self.probe(at),
         }
@@ -258,8 +288,25 @@ impl World {
         self.event(at, Event::Executed { resource: operation.resource, execution, outcome });
     }
 
+    /// The service is read, with what it has at this moment.
+    fn read(&mut self, at: usize) {
+        let Some((resource, local)) = self.places[at].reads.pop() else { return };
+        let content = if self.bad(20) { Content::Unread } else { self.places[at].service.content(&local) };
+        self.event(at, Event::Digested { resource, content });
+    }
+
+    /// Timers that run for ever, only to look.
+    fn looks(timer: &Timer) -> bool {
+        matches!(timer, Timer::Survey(_) | Timer::Sweep)
+    }
+
     fn timer(&mut self, at: usize) {
-        let timers: Vec<_> = self.places[at].timers.iter().cloned().collect();
+        let fair = self.weather == Weather::Fair;
+        let busy = !self.network.is_empty() || self.places.iter().any(|place| !place.reads.is_empty());
+        // In fair weather nobody runs out of patience with those who answer.
+        let late = |timer: &Timer| World::looks(timer) || (busy && matches!(timer, Timer::Compare(_)));
+        let timers = self.places[at].timers.iter().filter(|timer| !fair || !late(timer));
+        let timers: Vec<_> = timers.cloned().collect();
         if !timers.is_empty() {
             let timer = timers[self.chance.below(timers.len())].clone();
             self.places[at].timers.remove(&timer);
@@ -322,6 +369,23 @@ impl World {
     /// Nothing goes wrong any more, for as long as it takes.
     pub(crate) fn heal(&mut self) {
         self.weather = Weather::Fair;
+        self.settle_down();
+        // Whatever differs is found when all have looked; what that brings up, when they have again.
+        for _ in 0..3 {
+            for at in 0..self.places.len() {
+                let looks: Vec<_> =
+                    self.places[at].timers.iter().filter(|timer| World::looks(timer)).cloned().collect();
+                for timer in looks {
+                    self.places[at].timers.remove(&timer);
+                    self.event(at, Event::Fired(timer));
+                }
+            }
+            self.settle_down();
+        }
+    }
+
+    /// Until nothing is left to do.
+    pub(crate) fn settle_down(&mut self) {
         for round in 0..100_000 {
             self.step();
             if round % 20 == 0 {
@@ -339,7 +403,8 @@ impl World {
     fn is_quiet(&self) -> bool {
         self.network.is_empty()
             && self.places.iter().all(|place| {
-                place.timers.is_empty()
+                place.timers.iter().all(World::looks)
+                    && place.reads.is_empty()
                     && place.requests.is_empty()
                     && place.probes.is_empty()
                     && place.copies.is_empty()

@@ -1,6 +1,6 @@
 //! Several sites with one register, whose messages arrive in any order, or not yet.
 
-use replica::{Body, Class, Clock, Doubt, Level, Meta, OpId, Operation, Resource, Step, Who};
+use replica::{Body, Class, Clock, Doubt, Epoch, Level, Meta, OpId, Operation, Resource, Step, Who};
 use scope::Site;
 
 use crate::app::App;
@@ -45,7 +45,7 @@ impl World {
         if class != Class::Create && !place.resource.exists(&seen) {
             return None;
         }
-        let id = OpId { site: place.site.clone(), counter: self.counter };
+        let id = OpId { site: place.site.clone(), epoch: Epoch::default(), counter: self.counter };
         place.resource.accept(Operation {
             id: id.clone(),
             resource: Meta("r".into()),
@@ -123,7 +123,7 @@ impl World {
             .map(|place| {
                 (place.resource.snapshot().progress.done, place.resource.seen(&place.site), &place.site)
             })
-            .map(|(done, seen, site)| (done, seen.of(site) <= known.of(site)))
+            .map(|(done, seen, site)| (done, known.dominates(&seen.only(site))))
             .collect();
         let stable = |id: &OpId| everyone.iter().all(|(done, heard)| *heard && done.covers(id));
         self.places[at].resource.prune(stable);
@@ -137,7 +137,7 @@ impl World {
         }
         let here = self.places[to].site.clone();
         if self.places[to].resource.can_copy(&here, &snapshot) {
-            self.places[to].resource.copy(&snapshot);
+            self.places[to].resource.copy(&here, &snapshot);
             self.places[to].app = app;
         }
     }

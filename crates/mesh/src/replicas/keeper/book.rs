@@ -142,15 +142,13 @@ impl Book {
                 Key::Operation(id) => self.close(id, with, changes),
                 Key::State(meta) => {
                     touched.push(meta.clone());
-                    if let Some(shape) = self.shapes.remove(meta) {
-                        self.letting_go = Some((meta.clone(), shape));
-                        changes.push(Change::remove(Table::Shape, meta.0.as_bytes()));
-                    }
+                    self.let_go(meta, changes);
                 }
                 Key::Site => {}
             }
             changes.push(Change::remove(Table::Machine, bytes_of(&key)));
         }
+        let mut gone = Vec::new();
         for record in put {
             match &record {
                 Record::Operation(op) => {
@@ -164,6 +162,7 @@ impl Book {
                     }
                 }
                 Record::State { map, .. } => touched.push(map.meta.clone()),
+                Record::Gone(map) => gone.push(map.meta.clone()),
                 Record::Site { .. } => {}
             }
             changes.push(Change::put(Table::Machine, bytes_of(&record.key()), &record.bytes()));
@@ -171,7 +170,19 @@ impl Book {
         for meta in &touched {
             self.find_shape(meta, changes);
         }
+        for meta in &gone {
+            self.let_go(meta, changes);
+        }
+        touched.extend(gone);
         touched
+    }
+
+    /// This site has no replica any more.
+    fn let_go(&mut self, meta: &Meta, changes: &mut Vec<Change>) {
+        if let Some(shape) = self.shapes.remove(meta) {
+            self.letting_go = Some((meta.clone(), shape));
+            changes.push(Change::remove(Table::Shape, meta.0.as_bytes()));
+        }
     }
 
     /// No site needs this write any more.

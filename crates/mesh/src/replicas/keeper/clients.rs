@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
-use replica::{Event, Meta, OpId, Reply, Subject, Ticket};
+use replica::{Event, Meta, OpId, Reply, Standing, Subject, Ticket};
+use scope::Site;
 use tokio::sync::oneshot;
 
 use super::book::is_provisional;
@@ -37,6 +38,7 @@ enum Client {
         response: Option<Response<Bytes>>,
     },
     Change(oneshot::Sender<Reply>),
+    Compare(oneshot::Sender<BTreeMap<Site, Option<Standing>>>),
 }
 
 impl Clients {
@@ -93,6 +95,31 @@ impl Keeper {
         self.event(Event::Change { ticket, resource, change });
     }
 
+    /// An administrator says which replica is good.
+    pub(super) fn repair(&mut self, resource: Meta, from: Site, answer: oneshot::Sender<Reply>) {
+        let ticket = self.clients.ticket();
+        self.clients.waiting.insert(ticket, Client::Change(answer));
+        self.event(Event::Repair { ticket, resource, from });
+    }
+
+    /// An administrator compares replicas.
+    pub(super) fn compare(
+        &mut self,
+        resource: Meta,
+        answer: oneshot::Sender<BTreeMap<Site, Option<Standing>>>,
+    ) {
+        let ticket = self.clients.ticket();
+        self.clients.waiting.insert(ticket, Client::Compare(answer));
+        self.event(Event::Compare { ticket, resource });
+    }
+
+    /// They were compared.
+    pub(super) fn compared(&mut self, ticket: Ticket, sites: BTreeMap<Site, Option<Standing>>) {
+        if let Some(Client::Compare(answer)) = self.clients.waiting.remove(&ticket) {
+            let _ = answer.send(sites);
+        }
+    }
+
     /// Whether one more write can be kept.
     fn has_room(&self, bytes: u64) -> bool {
         let quota = self.core.state().settings().replication.as_ref().map_or(0, |own| own.quota);
@@ -118,6 +145,8 @@ impl Keeper {
                 let _ = answer.send(Answered { reply, op, meta, response, sites });
             }
             Some(Client::Change(answer)) => drop(answer.send(reply)),
+            // The resource is not known: nobody is told of any replica.
+            Some(Client::Compare(answer)) => drop(answer.send(BTreeMap::new())),
             None => {}
         }
     }
@@ -144,12 +173,12 @@ impl Keeper {
             };
             return finished.map(|finished| finished.sites.iter().map(done).collect()).unwrap_or_default();
         };
-        let stand = |(site, standing): (scope::Site, replica::Standing)| {
+        let stand = |(site, standing): (scope::Site, replica::Fulfilment)| {
             let stand = match standing {
-                replica::Standing::Done => Stand::Done(open.status.filter(|_| site == self.here)),
-                replica::Standing::Pending => Stand::Pending,
-                replica::Standing::Diverged { status } => Stand::Diverged(status),
-                replica::Standing::InDoubt => Stand::InDoubt,
+                replica::Fulfilment::Done => Stand::Done(open.status.filter(|_| site == self.here)),
+                replica::Fulfilment::Pending => Stand::Pending,
+                replica::Fulfilment::Diverged { status } => Stand::Diverged(status),
+                replica::Fulfilment::InDoubt => Stand::InDoubt,
             };
             (site, stand)
         };

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use http::Method;
 use profile::Kind;
-use replica::{LocalId, Meta, ReplicaMap, Snapshot};
+use replica::{Content, LocalId, Meta, ReplicaMap, Snapshot};
 use scope::Site;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -87,6 +87,33 @@ impl Source {
         }
         Some(Represented { document: document.to_vec(), parts: read })
     }
+}
+
+/// What the service here has of a resource: the same digest wherever the same is there.
+pub(super) async fn digest(core: &Core, shape: &Shape, local: &Name) -> Content {
+    let state = core.state();
+    let (service, path) = (local.service(), shape.path(local));
+    let Some(kind) = execute::kind(&state, service, &shape.kind, &path) else { return Content::Unread };
+    let document = match look(core, &state, service, &path).await {
+        Some((200, document)) => document,
+        Some((404 | 410, _)) => return Content::Gone,
+        _ => return Content::Unread,
+    };
+    let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
+    let mut add = |bytes: &[u8]| {
+        digest.update(&(bytes.len() as u64).to_le_bytes());
+        digest.update(bytes);
+    };
+    add(&portable(&document, kind));
+    for part in &kind.parts {
+        match look(core, &state, service, &format!("{path}{part}")).await {
+            Some((200, bytes)) => add(&bytes),
+            Some((204 | 404 | 409 | 410, _)) => add(&[]),
+            _ => return Content::Unread,
+        }
+    }
+    let bytes = digest.finish();
+    bytes.as_ref().try_into().map_or(Content::Unread, |bytes| Content::Is(replica::Digest(bytes)))
 }
 
 /// Asks another site for the state of a resource.

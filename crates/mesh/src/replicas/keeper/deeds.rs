@@ -64,6 +64,13 @@ impl Keeper {
                     self.release(resource, Name::from(&local));
                 }
             }
+            Effect::Digest { resource, local } => self.digest(resource, &Name::from(&local)),
+            Effect::Compared { ticket, sites, .. } => self.compared(ticket, sites),
+            Effect::Differs { resource, sites } => {
+                self.replicas.counts.differing.add(1);
+                let sites: Vec<&str> = sites.keys().map(Site::name).collect();
+                self.note(&json!({ "replicas differ": *resource.0, "sites": sites }));
+            }
             Effect::Skewed { site, ahead_ms } => {
                 self.note(&json!({ "clock ahead": site.name(), "ms": ahead_ms }));
             }
@@ -210,6 +217,23 @@ impl Keeper {
         let mut changes = vec![Change::remove(Table::Copy, resource.0.as_bytes())];
         self.book.set_shape(&resource, copied.shape.clone(), &mut changes);
         self.event_with(Event::Installed { resource, local }, &copied.writes, changes);
+    }
+
+    /// Reads what the service here has, for a comparison.
+    fn digest(&self, resource: Meta, local: &Name) {
+        let (core, news, places) = (Rc::clone(&self.core), self.news.clone(), Rc::clone(&self.places));
+        let shape = self.book.shape(&resource).cloned();
+        let local = local.clone();
+        spawn_local(async move {
+            let content = match shape {
+                Some(shape) => {
+                    let _place = places.acquire().await;
+                    copy::digest(&core, &shape, &local).await
+                }
+                None => replica::Content::Unread,
+            };
+            let _ = news.send(News::Digested { resource, content });
+        });
     }
 
     /// What has to be removed from the service, also if this process ends before it is.

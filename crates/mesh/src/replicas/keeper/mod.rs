@@ -122,6 +122,11 @@ enum News {
         resource: Meta,
         gone: bool,
     },
+    /// What the service here has of a resource.
+    Digested {
+        resource: Meta,
+        content: replica::Content,
+    },
 }
 
 /// What a keeper is made of, beside the mesh.
@@ -218,7 +223,9 @@ impl Keeper {
             keeper.show(&meta);
         }
         let mut effects = Vec::new();
-        keeper.machine.start(now_ms(), &mut effects);
+        let mut draw = [0; 8];
+        keeper.core.random(&mut draw);
+        keeper.machine.start(now_ms(), u64::from_le_bytes(draw), &mut effects);
         keeper.take(effects, &[], &BTreeSet::new(), Vec::new());
         for meta in keeper.book.all_released() {
             keeper.released(&meta, false);
@@ -307,6 +314,7 @@ impl Keeper {
                 self.installed(resource, installed);
             }
             News::Released { resource, gone } => self.released(&resource, gone),
+            News::Digested { resource, content } => self.event(Event::Digested { resource, content }),
         }
     }
 

@@ -46,7 +46,7 @@ impl Outboxes {
         // Of two confirmations of one resource the later says all.
         if matches!(message, Message::Confirm { .. }) {
             let older = |other: &Message| {
-                matches!(other, Message::Confirm { .. }) && other.map().meta == message.map().meta
+                matches!(other, Message::Confirm { .. }) && other.map().map(|map| &map.meta) == message.map().map(|map| &map.meta)
             };
             outbox.waiting.retain(|other| !older(other));
         }
@@ -113,7 +113,7 @@ pub(super) async fn send(core: Rc<Core>, vault: Vault, to: Site, messages: Vec<M
 pub(super) fn operations(message: &Message) -> &[Operation] {
     match message {
         Message::Operations { operations, .. } => operations,
-        Message::Confirm { .. } | Message::Behind { .. } => &[],
+        _ => &[],
     }
 }
 

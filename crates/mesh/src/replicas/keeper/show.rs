@@ -60,6 +60,8 @@ impl Keeper {
                 self.tell_done(reply, known);
             }
             Admin::Change(meta, change, reply) => self.change(meta, change, reply),
+            Admin::Repair(meta, from, reply) => self.repair(meta, from, reply),
+            Admin::Compare(meta, reply) => self.compare(meta, reply),
             Admin::Mended(resource, reply) => {
                 let known = self.machine.map(&resource).is_some();
                 self.event(Event::Mended { resource });
@@ -88,6 +90,7 @@ impl Keeper {
         let condition = match status.condition {
             _ if status.copying => Condition::Copying,
             replica::Condition::Diverged { status } => Condition::Diverged(status),
+            replica::Condition::Differs => Condition::Differs,
             replica::Condition::Good if in_doubt => Condition::InDoubt,
             replica::Condition::Good if self.machine.is_readable(meta) => Condition::Good,
             replica::Condition::Good => Condition::Absent,

@@ -1,0 +1,214 @@
+//! Replicas of a resource are compared, and the one that differs is repaired or shown.
+//!
+//! Each site decides about its own replica, by what all of them say. A replica that finds itself outvoted is
+//! not read until it was given the state of a good one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use scope::Site;
+
+use crate::entry::Entry;
+use crate::event::{Effect, Message, Reply, Ticket, Timer};
+use crate::machine::Machine;
+use crate::operation::{Level, Meta};
+use crate::record::Condition;
+use crate::standing::{Content, Standing, Verdict, verdict};
+use crate::version::Version;
+
+/// What goes on about the contents of a resource. Not durable.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Comparing {
+    /// The service is being read, at this version. An execution ends that.
+    pub reading: Option<Version>,
+    /// Sites that asked for it.
+    pub inquirers: BTreeSet<Site>,
+    /// What the replicas said so far.
+    pub heard: Option<BTreeMap<Site, Standing>>,
+    /// Who waits for the outcome.
+    pub tickets: Vec<Ticket>,
+    /// Whose state is good, where the one here is not.
+    pub good: BTreeSet<Site>,
+}
+
+impl Entry {
+    /// Whether there is something to be read, and nothing changes it.
+    fn rests(&self) -> bool {
+        self.running.is_none() && self.is_good() && self.resource.is_here()
+    }
+
+    pub(crate) fn standing(&self, content: Option<Content>) -> Standing {
+        let progress = &self.resource.progress;
+        let (known, done) = (progress.known.clone(), progress.done.clone());
+        Standing { known, done, condition: self.condition, content }
+    }
+}
+
+impl Machine {
+    /// An operator wants to know how the replicas of a resource stand.
+    pub(crate) fn compare_for(&mut self, ticket: Ticket, meta: &Meta) {
+        match self.entries.get_mut(meta).filter(|entry| entry.is_member(&self.here)) {
+            None => {
+                let effect = Effect::Answer { ticket, op: None, reply: Reply::NoResource };
+                self.call.effects.push(effect);
+            }
+            Some(entry) => {
+                entry.comparing.tickets.push(ticket);
+                self.compare(meta);
+                self.inquire(&[meta.clone()]);
+            }
+        }
+    }
+
+    /// Starts a comparison, unless one goes on. The others are asked by [`Machine::inquire`].
+    pub(crate) fn compare(&mut self, meta: &Meta) {
+        let Some(entry) = self.entries.get_mut(meta) else { return };
+        if entry.comparing.heard.is_none() {
+            entry.comparing.heard = Some(BTreeMap::new());
+            self.read(meta);
+            // A service may take its time to be read.
+            let patience = self.settings.retry_ms.saturating_mul(10);
+            self.wake_after(Timer::Compare(meta.clone()), patience);
+        }
+    }
+
+    /// Asks the other replicas of these how they stand, in one message to each site.
+    pub(crate) fn inquire(&mut self, metas: &[Meta]) {
+        let mut asked = BTreeMap::<Site, Vec<Meta>>::new();
+        for meta in metas {
+            let members = self.entries.get(meta).map(|entry| entry.map.members()).unwrap_or_default();
+            for site in members.into_iter().filter(|site| **site != self.here) {
+                asked.entry(site.clone()).or_default().push(meta.clone());
+            }
+        }
+        for (site, resources) in asked {
+            self.send(&site, Message::Inquire { resources });
+        }
+    }
+
+    /// Another site asks how the replicas here stand.
+    pub(crate) fn inquired(&mut self, from: &Site, resources: &[Meta]) {
+        for meta in resources {
+            let member = |entry: &&mut Entry| entry.is_member(&self.here) && entry.is_member(from);
+            if let Some(entry) = self.entries.get_mut(meta).filter(member) {
+                entry.comparing.inquirers.insert(from.clone());
+                self.read(meta);
+            }
+        }
+    }
+
+    /// Has the service read, or says at once that this is not the moment.
+    fn read(&mut self, meta: &Meta) {
+        let Some(entry) = self.entries.get_mut(meta) else { return };
+        let local = entry.map.local(&self.here);
+        let done = &entry.resource.progress.done;
+        match local.filter(|_| entry.rests() && entry.map.level != Level::Weak) {
+            None => self.stand(meta, None),
+            Some(_) if entry.comparing.reading.as_ref() == Some(done) => {}
+            Some(local) => {
+                entry.comparing.reading = Some(done.clone());
+                self.call.effects.push(Effect::Digest { resource: meta.clone(), local });
+            }
+        }
+    }
+
+    /// The service was read. What was executed meanwhile makes that worthless.
+    pub(crate) fn digested(&mut self, meta: &Meta, content: Content) {
+        let Some(entry) = self.entries.get_mut(meta) else { return };
+        let Some(at) = entry.comparing.reading.take() else {
+            return self.stand(meta, None);
+        };
+        let valid = entry.rests() && at == entry.resource.progress.done && content != Content::Unread;
+        self.stand(meta, Some(content).filter(|_| valid));
+    }
+
+    /// Tells whoever asked how the replica here stands.
+    fn stand(&mut self, meta: &Meta, content: Option<Content>) {
+        let Some(entry) = self.entries.get_mut(meta) else { return };
+        let standing = entry.standing(content);
+        let inquirers = std::mem::take(&mut entry.comparing.inquirers);
+        if let Some(heard) = &mut entry.comparing.heard {
+            heard.insert(self.here.clone(), standing.clone());
+        }
+        for site in inquirers {
+            let (resource, standing) = (meta.clone(), standing.clone());
+            self.send(&site, Message::Stands { resource, standing });
+        }
+        self.conclude_if_complete(meta);
+    }
+
+    /// Another replica says how it stands.
+    pub(crate) fn stands(&mut self, from: &Site, meta: &Meta, standing: Standing) {
+        let Some(entry) = self.entries.get_mut(meta).filter(|entry| entry.is_member(from)) else { return };
+        if let Some(heard) = &mut entry.comparing.heard {
+            heard.insert(from.clone(), standing);
+            self.conclude_if_complete(meta);
+        }
+    }
+
+    fn conclude_if_complete(&mut self, meta: &Meta) {
+        let complete = self.entries.get(meta).is_some_and(|entry| {
+            let heard = entry.comparing.heard.as_ref();
+            heard.is_some_and(|heard| entry.map.members().iter().all(|site| heard.contains_key(*site)))
+        });
+        if complete {
+            self.conclude(meta);
+        }
+    }
+
+    /// All have answered, or there was time enough.
+    pub(crate) fn conclude(&mut self, meta: &Meta) {
+        let Some(entry) = self.entries.get_mut(meta) else { return };
+        let Some(mut heard) = entry.comparing.heard.take() else { return };
+        let tickets = std::mem::take(&mut entry.comparing.tickets);
+        let sites: BTreeMap<_, _> =
+            entry.map.members().into_iter().map(|site| (site.clone(), heard.remove(site))).collect();
+        for ticket in tickets {
+            let (resource, sites) = (meta.clone(), sites.clone());
+            self.call.effects.push(Effect::Compared { ticket, resource, sites });
+        }
+        let ours = sites.get(&self.here).and_then(Option::as_ref);
+        let changed = ours.is_none_or(|ours| ours.done != entry.resource.progress.done);
+        if changed || !entry.rests() || entry.map.level == Level::Weak {
+            return;
+        }
+        let verdict = verdict(&self.here, &sites);
+        if let Verdict::Outvoted(_) | Verdict::Undecided = verdict {
+            self.call.effects.push(Effect::Differs { resource: meta.clone(), sites });
+        }
+        match verdict {
+            Verdict::Equal | Verdict::Undecided => {}
+            Verdict::Others(bad) => bad.iter().for_each(|site| {
+                self.send(site, Message::Differs { resource: meta.clone() });
+            }),
+            Verdict::Outvoted(good) => self.repair(meta, good),
+        }
+    }
+
+    /// Another replica says that this one differs: this one looks for itself.
+    pub(crate) fn said_to_differ(&mut self, meta: &Meta) {
+        let here = self.entries.get(meta).is_some_and(|entry| entry.is_member(&self.here));
+        if here {
+            self.compare(meta);
+            self.inquire(&[meta.clone()]);
+        }
+    }
+
+    /// The operator says from which site the replica here is to be repaired.
+    pub(crate) fn repair_from(&mut self, ticket: Ticket, meta: &Meta, from: &Site) {
+        let both = |entry: &&Entry| entry.is_member(&self.here) && entry.is_member(from);
+        let can = *from != self.here && self.entries.get(meta).filter(both).is_some();
+        if can {
+            self.repair(meta, [from.clone()].into());
+        }
+        let reply = if can { Reply::Changed } else { Reply::NoResource };
+        self.call.effects.push(Effect::Answer { ticket, op: None, reply });
+    }
+
+    /// The replica here is not read until it has the state of a good one.
+    fn repair(&mut self, meta: &Meta, good: BTreeSet<Site>) {
+        self.touch(meta);
+        let Some(entry) = self.entries.get_mut(meta) else { return };
+        (entry.condition, entry.comparing.good) = (Condition::Differs, good);
+        self.copy(meta);
+    }
+}

@@ -1,0 +1,79 @@
+//! A site runs anew, perhaps from old records: what the others believed of it is asked for again.
+
+use std::collections::BTreeSet;
+
+use scope::Site;
+
+use crate::entry::Peer;
+use crate::epoch::Epoch;
+use crate::event::{Message, Timer};
+use crate::machine::Machine;
+use crate::operation::Meta;
+
+impl Machine {
+    /// Tells every site that shares a resource with this one in which run it is.
+    pub(crate) fn greet(&mut self) {
+        let sites: BTreeSet<Site> =
+            self.entries.values().flat_map(|entry| entry.others(&self.here)).collect();
+        sites.iter().for_each(|site| self.hello(site, None));
+    }
+
+    pub(crate) fn hello(&mut self, to: &Site, heard: Option<Epoch>) {
+        let epoch = self.epoch;
+        self.send(to, Message::Hello { epoch, heard });
+    }
+
+    /// A site says in which run it is, and perhaps in which one this site was.
+    pub(crate) fn greeted(&mut self, from: &Site, epoch: Epoch, heard: Option<Epoch>) {
+        self.is_current(from, epoch);
+        if let Some(heard) = heard.filter(|heard| *heard > self.epoch) {
+            self.epoch = heard.next(0, self.epoch.draw);
+            self.call.site = true;
+            self.greet();
+            // What was said before was taken for older than it is.
+            for meta in self.entries.keys().cloned().collect::<Vec<_>>() {
+                self.touch(&meta);
+                if let Some(entry) = self.entries.get_mut(&meta) {
+                    entry.told = None;
+                }
+            }
+        }
+    }
+
+    /// Whether a site says this in its last run. Where that is news, all that it confirmed before is asked
+    /// for again.
+    pub(crate) fn is_current(&mut self, from: &Site, epoch: Epoch) -> bool {
+        let link = self.links.entry(from.clone()).or_default();
+        let before = link.epoch;
+        if before.is_some_and(|before| epoch < before) {
+            self.hello(from, before);
+            return false;
+        }
+        link.epoch = Some(epoch);
+        if before.is_some_and(|before| before < epoch) {
+            self.forget_what_it_said(from);
+        }
+        true
+    }
+
+    fn forget_what_it_said(&mut self, site: &Site) {
+        let mut metas = Vec::new();
+        for (meta, entry) in &mut self.entries {
+            if let Some(peer) = entry.peers.get_mut(site) {
+                *peer = Peer::default();
+                metas.push(meta.clone());
+            }
+        }
+        self.owe(site, metas);
+    }
+
+    /// A site has something to say about these.
+    pub(crate) fn owe(&mut self, site: &Site, metas: Vec<Meta>) {
+        let link = self.links.entry(site.clone()).or_default();
+        link.owed.extend(metas);
+        link.attempts = 0;
+        if !link.owed.is_empty() && !std::mem::replace(&mut link.armed, true) {
+            self.wake(Timer::Deliver(site.clone()), 1);
+        }
+    }
+}
