@@ -80,7 +80,9 @@ impl OperationsCommand {
 
 fn path(operation: &str) -> Result<String, Failure> {
     if !operation.contains('/') {
-        return Err(Failure::Usage(format!("`{operation}`: write it as the answer to the write named it, Site1/…/42")));
+        return Err(Failure::Usage(format!(
+            "`{operation}`: write it as the answer to the write named it, Site1/…/42"
+        )));
     }
     let segments: Vec<String> = operation.split('/').map(segment).collect();
     Ok(format!("/v1/operations/{}", segments.join("/")))

@@ -66,6 +66,14 @@ Example:
         #[arg(long)]
         wait: bool,
     },
+    /// Give the replica at this site the state of the one at another, which is good.
+    Repair {
+        #[command(flatten)]
+        one: One,
+        /// The site whose replica is good.
+        #[arg(long, value_name = "SITE")]
+        from: String,
+    },
     /// Let the replicas go: each becomes an ordinary resource of its site, for ever.
     Detach(One),
     /// Go on with a replica that refused what another executed, once the reason is mended.
@@ -136,6 +144,9 @@ impl ReplicasCommand {
             ReplicasCommand::Move { one, from, to, wait } => {
                 let changed = one.order("move", Some(json!({ "from": from, "to": to })))?;
                 Ok(one.shown(&if *wait { one.until_there(to)? } else { changed }))
+            }
+            ReplicasCommand::Repair { one, from } => {
+                Ok(one.shown(&one.order("repair", Some(json!({ "from": from })))?))
             }
             ReplicasCommand::Detach(one) => Ok(one.shown(&one.order("detach", None)?)),
             ReplicasCommand::Mend(one) => Ok(one.shown(&one.order("mend", None)?)),

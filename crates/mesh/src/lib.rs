@@ -42,7 +42,8 @@ pub use settings::{Limits, Link, Replication, Service, Settings, Timeouts};
 /// Replicated resources, for whoever administers a site.
 pub mod replication {
     pub use crate::replicas::admin::{
-        Change, Condition, Counts, Handle, Level, OpId, Pending, Refused, Replica, Resource, Unchangeable,
+        Change, Compared, Condition, Counts, Fate, Handle, Has, Level, OpId, Pending, Refused, Replica,
+        Resource, Stand, Unchangeable,
     };
 }
 pub use sites::{Fixed, Sites, Standing};

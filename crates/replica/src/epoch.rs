@@ -23,6 +23,13 @@ impl Epoch {
     pub(crate) fn next(self, wall_ms: u64, draw: u64) -> Epoch {
         Epoch { number: self.number.saturating_add(1).max(wall_ms), draw }
     }
+
+    /// Reads what it is printed as.
+    pub(crate) fn read(text: &str) -> Option<Epoch> {
+        let (number, draw) = text.split_once('-')?;
+        let hex = |text| u64::from_str_radix(text, 16).ok();
+        Some(Epoch { number: hex(number)?, draw: hex(draw)? })
+    }
 }
 
 impl fmt::Display for Epoch {

@@ -64,7 +64,7 @@ pub use epoch::Epoch;
 pub use event::{Authority, Effect, Event, Line, Message, Outcome, Reply, Subject, Ticket, Timer, Write};
 pub use machine::{Machine, Settings};
 pub use map::{Change, Naming, ReplicaMap, Unchangeable};
-pub use operation::{Body, Class, Doubt, Field, Level, LocalId, Meta, OpId, Operation, Who};
+pub use operation::{Body, Class, Doubt, Field, Level, LocalId, Meta, NoOperation, OpId, Operation, Who};
 pub use record::{Condition, Key, Record, Running, Stage, Unreadable};
 pub use resource::{Execution, How, Progress, Pruned, Resource, Snapshot, Step};
 pub use standing::{Content, Digest, Standing, Verdict, verdict};

@@ -1,6 +1,6 @@
 //! Operations on replicated resources, as they are recorded and sent.
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, str::FromStr, sync::Arc};
 
 use scope::Site;
 use serde::{Deserialize, Serialize};
@@ -29,6 +29,26 @@ pub struct OpId {
 impl fmt::Display for OpId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.site, self.epoch, self.counter)
+    }
+}
+
+/// A text that names no operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoOperation;
+
+impl FromStr for OpId {
+    type Err = NoOperation;
+
+    fn from_str(text: &str) -> Result<OpId, NoOperation> {
+        let mut parts = text.split('/');
+        let (site, epoch, counter) = (parts.next(), parts.next(), parts.next());
+        let site = site.and_then(Site::new).ok_or(NoOperation)?;
+        let epoch = epoch.and_then(Epoch::read).ok_or(NoOperation)?;
+        let counter = counter.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+        let counter = counter.and_then(|text| text.parse().ok()).ok_or(NoOperation)?;
+        let id = OpId { site, epoch, counter };
+        // One operation has one name.
+        (parts.next().is_none() && id.to_string() == text).then_some(id).ok_or(NoOperation)
     }
 }
 

@@ -61,7 +61,9 @@ pub(super) async fn answer(method: &Method, path: &str, body: &[u8], admin: &Adm
         _ => match order(method, &segments, &body) {
             Some(Ok(order)) => obey(admin, order).await,
             Some(Err(refused)) => refused,
-            None => replicas::answer(method, &segments, &body, admin).await.unwrap_or_else(|| Answer::refused(StatusCode::NOT_FOUND, format!("there is no {method} {path}"))),
+            None => replicas::answer(method, &segments, &body, admin).await.unwrap_or_else(|| {
+                Answer::refused(StatusCode::NOT_FOUND, format!("there is no {method} {path}"))
+            }),
         },
     }
 }

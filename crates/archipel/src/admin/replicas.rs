@@ -3,12 +3,15 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{Method, StatusCode};
-use mesh::replication::{Change, Condition, Handle, Level, OpId, Pending, Refused, Replica, Resource};
+use mesh::replication::{
+    Change, Condition, Fate, Handle, Has, Level, OpId, Pending, Refused, Replica, Resource, Stand,
+};
 use scope::{Site, View as _};
 use serde_json::{Value, json};
 
 use super::Admin;
 use super::api::Answer;
+use crate::hex;
 
 /// The keeper answers sooner, unless its disk does not.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -27,14 +30,19 @@ pub(super) async fn answer(
         return Some(Answer::refused(StatusCode::SERVICE_UNAVAILABLE, "it is stopping"));
     };
     let Some(keeper) = mesh.replication() else {
-        return Some(Answer::refused(StatusCode::NOT_FOUND, "this site keeps no replicas: see [replication]"));
+        return Some(Answer::refused(
+            StatusCode::NOT_FOUND,
+            "this site keeps no replicas: see [replication]",
+        ));
     };
     let asked = Asked { keeper, admin, body };
     match tokio::time::timeout(PATIENCE, asked.answer(method.as_str(), segments)).await {
         Ok(Ok(answer)) => Some(answer),
         Ok(Err(None)) => None,
         Ok(Err(Some(refused))) => Some(refused),
-        Err(_) => Some(Answer::refused(StatusCode::SERVICE_UNAVAILABLE, "the keeper of replicas does not answer")),
+        Err(_) => {
+            Some(Answer::refused(StatusCode::SERVICE_UNAVAILABLE, "the keeper of replicas does not answer"))
+        }
     }
 }
 
@@ -69,6 +77,12 @@ impl Asked<'_> {
                 self.keeper.mended(name).await.map_err(refused)?;
                 self.one(name).await
             }
+            ("POST", ["v1", "replicas", name, "diff"]) => self.diff(name).await,
+            ("POST", ["v1", "replicas", name, "repair"]) => {
+                let from = self.site("from")?;
+                self.keeper.repair(name, from).await.map_err(refused)?;
+                self.one(name).await
+            }
             ("POST", ["v1", "replicas", name, change]) => {
                 let change = self.change(change)?;
                 self.keeper.change(name, change).await.map_err(refused)?;
@@ -76,8 +90,9 @@ impl Asked<'_> {
             }
             ("GET", ["v1", "operations"]) => self.operations().await,
             ("GET", ["v1", "operations", op @ ..]) => {
-                let fate = self.keeper.fate(operation(op)?).await.map_err(refused)?;
-                Ok(Answer::ok(fate))
+                let op = operation(op)?;
+                let fate = self.keeper.fate(op.clone()).await.map_err(refused)?;
+                Ok(Answer::ok(told(&op, &fate)))
             }
             ("POST", ["v1", "operations", op @ .., "settle"]) => {
                 let op = operation(op)?;
@@ -118,6 +133,30 @@ impl Asked<'_> {
         let resources = self.keeper.resources().await.map_err(refused)?;
         let found = resources.iter().find(|resource| resource.name == name);
         found.map(|resource| Answer::ok(self.shown(resource))).ok_or_else(|| refused(Refused::Unknown))
+    }
+
+    /// The resource, with what each site says that it has.
+    async fn diff(&self, name: &str) -> Asking {
+        let compared = self.keeper.compare(name).await.map_err(refused)?;
+        let resources = self.keeper.resources().await.map_err(refused)?;
+        let found = resources.iter().find(|resource| resource.name == name);
+        let mut shown =
+            found.map(|resource| self.shown(resource)).ok_or_else(|| refused(Refused::Unknown))?;
+        let places = shown.get_mut("sites").and_then(Value::as_array_mut);
+        for place in places.into_iter().flatten() {
+            let of = compared.iter().find(|compared| place.get("site") == Some(&compared.site.name().into()));
+            let has = match of.map(|compared| (compared.answered, compared.content)) {
+                Some((true, Some(Has::Digest(digest)))) => hex::encode(&digest).chars().take(16).collect(),
+                Some((true, Some(Has::Nothing))) => "nothing".to_owned(),
+                Some((true, Some(Has::Unread))) => "cannot be read".to_owned(),
+                Some((true, None)) => "busy".to_owned(),
+                Some((false, _)) | None => "no answer".to_owned(),
+            };
+            if let Some(place) = place.as_object_mut() {
+                place.insert("digest".to_owned(), has.into());
+            }
+        }
+        Ok(Answer::ok(shown))
     }
 
     async fn operations(&self) -> Asking {
@@ -169,6 +208,7 @@ impl Asked<'_> {
                 Condition::Good => "good".to_owned(),
                 Condition::Absent => "absent".to_owned(),
                 Condition::Diverged(status) => format!("diverged ({status})"),
+                Condition::Differs => "differs".to_owned(),
                 Condition::Copying => "copying".to_owned(),
                 Condition::InDoubt => "in doubt".to_owned(),
             };
@@ -195,6 +235,20 @@ fn doubt(pending: &Pending) -> Value {
         "user": pending.user,
         "seconds": ago(pending.since_ms),
     })
+}
+
+fn told(op: &OpId, fate: &Fate) -> Value {
+    let site = |(site, stand): &(Site, Stand)| {
+        let (state, status) = match stand {
+            Stand::Done(status) => ("done", *status),
+            Stand::Pending => ("pending", None),
+            Stand::Diverged(status) => ("diverged", Some(*status)),
+            Stand::InDoubt => ("in doubt", None),
+        };
+        json!({ "site": site.name(), "state": state, "status": status })
+    };
+    let sites: Vec<Value> = fate.sites.iter().map(site).collect();
+    json!({ "operation": op.to_string(), "resource": &*fate.meta.0, "sites": sites })
 }
 
 /// Seconds since a moment of the wall clock.

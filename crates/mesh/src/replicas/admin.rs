@@ -8,8 +8,8 @@ use replica::{LocalId, Meta, Reply, Standing};
 use scope::Site;
 use tokio::sync::{mpsc, oneshot};
 
-pub use super::{Fate, Stand};
 use super::Order;
+pub use super::{Fate, Stand};
 
 /// One replicated resource as this site sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ pub(crate) mod admin;
 mod counts;
 pub(crate) mod keeper;
 mod known;
+mod octets;
 mod request;
 pub(crate) mod wire;
 

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
 use super::copy::{Copied, Source};
-use super::execute::inline;
+use super::execute::{LONGEST_NAME, inline, is_storable};
 use super::vault::Table;
 use super::{Deed, Keeper, News, peers};
 use crate::replicas::request::{Kept, Name};
@@ -41,6 +41,10 @@ impl Keeper {
         let mut opened = Vec::new();
         for (message, writes) in envelope.messages {
             let message = Message::read(&message).map_err(|_| StatusCode::BAD_REQUEST)?;
+            let short = |map: &ReplicaMap| map.meta.0.len() <= LONGEST_NAME;
+            if !message.map().is_none_or(short) || !writes.iter().all(is_storable) {
+                return Err(StatusCode::PAYLOAD_TOO_LARGE);
+            }
             // What is about no one resource is answered from what the two sites share.
             if !message.map().is_none_or(|map| map.involved().any(|site| site == from)) {
                 return Err(StatusCode::FORBIDDEN);

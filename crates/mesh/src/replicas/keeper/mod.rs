@@ -69,7 +69,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// What is done once what came before it is durable.
 enum Deed {
     /// What the machine wants.
-    Effect(Effect),
+    Effect(Box<Effect>),
     /// Another site is told.
     Tell(oneshot::Sender<Told>, Told),
     /// An administrator is told.
@@ -359,14 +359,14 @@ impl Keeper {
                         let map = machine.map(meta);
                         map.map(|map| map.members().into_iter().cloned().collect()).unwrap_or_default()
                     };
-                    let with = With { staged, withdrawn: &withdrawn, members: &members };
+                    let with = With { here: &self.here, staged, withdrawn: &withdrawn, members: &members };
                     touched = self.book.record(put, remove, &with, &mut changes);
                 }
                 Effect::Erase(body) => self.book.erase(&body, &mut changes),
                 effect => {
                     // Before the record of it goes: what to remove has to be known after a restart too.
                     self.note_release(&effect, &mut changes);
-                    deeds.push(Deed::Effect(effect));
+                    deeds.push(Deed::Effect(Box::new(effect)));
                 }
             }
         }

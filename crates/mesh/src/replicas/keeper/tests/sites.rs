@@ -215,11 +215,16 @@ impl Drop for Isles {
     }
 }
 
-/// One GET, on a connection of its own.
+/// The body that a GET gives, on a connection of its own.
 pub(super) fn get(address: SocketAddr, path: &str) -> Vec<u8> {
+    send(address, &format!("GET {path}"))
+}
+
+/// The body of the answer to a request, on a connection of its own.
+pub(super) fn send(address: SocketAddr, line: &str) -> Vec<u8> {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    write!(stream, "{line} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     let end = answer.windows(4).position(|part| part == b"\r\n\r\n").unwrap();
