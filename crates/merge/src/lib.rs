@@ -57,10 +57,11 @@
 //! ```
 //!
 //! In the order in which an answer meets them: `page` (what is asked; `query`, `marker`, `order`), `coding`,
-//! `probe` (is it a list), `scan` (bytes to items), `item`, `lane` and `slot` (one source), `merger` (all of
+//! `probe` (is it a list), `scan` (bytes to items; `check`), `item`, `lane` and `slot` (one source), `merger` (all of
 //! them), `tree` (`&` and `^`), `envelope` (what is beside the items; `sum`). `totals` is for documents that
 //! are no lists.
 
+mod check;
 mod coding;
 mod envelope;
 mod error;

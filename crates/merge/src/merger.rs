@@ -342,7 +342,7 @@ impl Merger {
                     self.unready.pop();
                     let item = self.slots.get(index).and_then(|slot| slot.head.as_ref());
                     if let (Some(order), Some(item)) = (&self.page.order, item) {
-                        let rank = order.rank(item.fields.iter().skip(1).map(Option::as_ref));
+                        let rank = order.rank((1..).map(|field| item.field(field)));
                         self.ready.push(Reverse((rank, index)));
                     }
                 }

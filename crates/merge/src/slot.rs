@@ -120,9 +120,9 @@ impl Slot {
 
     /// The item to tell, which counts as told.
     pub(crate) fn tell(&mut self) -> Option<Item> {
-        let item = self.head.take()?;
+        let mut item = self.head.take()?;
         self.told += 1;
-        self.last = item.text(0).filter(|id| !id.is_empty());
+        self.last = item.take_text(0).filter(|id| !id.is_empty());
         Some(item)
     }
 
