@@ -2,9 +2,11 @@
 
 use bytes::Bytes;
 use memchr::memchr;
+use profile::List;
 use serde_json::Value;
 
 use crate::check::Watch;
+use crate::page::Page;
 
 /// The way to a field through objects: `metadata.name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +34,14 @@ pub(crate) struct Wanted {
     pub(crate) fields: Vec<Path>,
     /// The member that would tell the site.
     pub(crate) tag: Option<String>,
+}
+
+impl Wanted {
+    pub(crate) fn new(list: &List, page: &Page) -> Wanted {
+        let mut fields = vec![Path::new(&list.id)];
+        fields.extend(page.order.iter().flat_map(|order| order.fields().cloned()));
+        Wanted { fields, tag: list.tag.clone() }
+    }
 }
 
 /// An item, and what was read of it.
@@ -144,11 +154,11 @@ impl Read<'_> {
 }
 
 impl Watch for Read<'_> {
-    fn name(&mut self, raw: &[u8]) -> bool {
+    fn name(&mut self, raw: &[u8], escaped: bool) -> bool {
         self.reading.has_members = true;
         self.reading.which = 0;
-        if memchr(b'\\', raw).is_none() {
-            self.named(raw.get(1..raw.len() - 1).unwrap_or_default());
+        if !escaped {
+            self.named(unquoted(raw));
         } else if let Ok(name) = serde_json::from_slice::<String>(raw) {
             self.named(name.as_bytes());
         }
@@ -156,15 +166,33 @@ impl Watch for Read<'_> {
     }
 
     fn value(&mut self, raw: &[u8]) -> bool {
-        let Ok(value) = serde_json::from_slice::<Value>(raw) else { return false };
-        let fields = &mut self.reading.fields;
+        let Some(mut value) = read(raw) else { return false };
+        let Reading { fields, which, .. } = &mut *self.reading;
         fields.resize(self.wanted.fields.len(), None);
         for (index, (field, path)) in fields.iter_mut().zip(&self.wanted.fields).enumerate().take(64) {
-            if self.reading.which & (1 << index) != 0 {
-                let mut inner = path.0.iter().skip(1);
-                *field = inner.try_fold(&value, |value, name| value.get(name)).cloned();
+            if *which & (1 << index) == 0 {
+                continue;
             }
+            *which &= !(1 << index);
+            let mut inner = path.0.iter().skip(1);
+            *field = if *which == 0 && path.0.len() == 1 {
+                Some(value.take())
+            } else {
+                inner.try_fold(&value, |value, name| value.get(name)).cloned()
+            };
         }
         true
     }
+}
+
+/// A value that is wanted. Most are strings in which each byte stands for itself.
+fn read(raw: &[u8]) -> Option<Value> {
+    if raw.first() == Some(&b'"') && memchr(b'\\', raw).is_none() {
+        return std::str::from_utf8(unquoted(raw)).ok().map(Value::from);
+    }
+    serde_json::from_slice(raw).ok()
+}
+
+fn unquoted(raw: &[u8]) -> &[u8] {
+    raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default()
 }
