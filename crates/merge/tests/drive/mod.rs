@@ -107,7 +107,9 @@ fn drive_early(
         if let (Some(early), Some(dice)) = (&mut early, &mut dice) {
             let first = &body[..dice.roll(body.len() + 1)];
             let ahead = early.read(head, Bytes::copy_from_slice(first)).filter(|_| dice.roll(3) > 0);
-            ahead.into_iter().for_each(|ahead| merger.read_early(source, ahead));
+            if let Some(ahead) = ahead {
+                merger.read_early(source, ahead);
+            }
         }
         rest.push(body);
     }
