@@ -1,11 +1,12 @@
 //! One item: what is read of it, and how it is told with its site.
 
-use std::fmt;
-
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use bytes::Bytes;
+use memchr::memchr;
+use profile::List;
 use serde_json::Value;
 
-use crate::error::Fault;
+use crate::check::Watch;
+use crate::page::Page;
 
 /// The way to a field through objects: `metadata.name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,18 +30,26 @@ impl Path {
 /// What is read of each item.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
-    /// At most 63 fields.
+    /// At most 64 fields.
     pub(crate) fields: Vec<Path>,
     /// The member that would tell the site.
     pub(crate) tag: Option<String>,
 }
 
+impl Wanted {
+    pub(crate) fn new(list: &List, page: &Page) -> Wanted {
+        let mut fields = vec![Path::new(&list.id)];
+        fields.extend(page.order.iter().flat_map(|order| order.fields().cloned()));
+        Wanted { fields, tag: list.tag.clone() }
+    }
+}
+
 /// An item, and what was read of it.
 #[derive(Debug)]
 pub(crate) struct Item {
-    pub(crate) bytes: Vec<u8>,
-    /// In the order in which they were wanted.
-    pub(crate) fields: Vec<Option<Value>>,
+    pub(crate) bytes: Bytes,
+    /// In the order in which they were wanted; none, if it has none of them.
+    fields: Vec<Option<Value>>,
     form: Form,
 }
 
@@ -55,23 +64,24 @@ enum Form {
 }
 
 impl Item {
-    /// Reads an item, all of which is checked.
-    pub(crate) fn read(bytes: Vec<u8>, wanted: &Wanted) -> Result<Item, Fault> {
-        let text = std::str::from_utf8(&bytes).map_err(|_| Fault::Json("it is not UTF-8"))?;
-        let mut reader = serde_json::Deserializer::from_str(text);
-        let malformed = |_| Fault::Json("an item is malformed");
-        let (fields, form) = Read(wanted).deserialize(&mut reader).map_err(malformed)?;
-        reader.end().map_err(malformed)?;
-        Ok(Item { bytes, fields, form })
+    /// A field that was wanted, if the item has it.
+    pub(crate) fn field(&self, field: usize) -> Option<&Value> {
+        self.fields.get(field)?.as_ref()
+    }
+
+    /// The same item, that keeps nothing in memory beside itself.
+    pub(crate) fn detached(self) -> Item {
+        Item { bytes: Bytes::copy_from_slice(&self.bytes), ..self }
     }
 
     /// A field as text, if it identifies something.
     pub(crate) fn text(&self, field: usize) -> Option<String> {
-        match self.fields.get(field)?.as_ref()? {
-            Value::String(text) => Some(text.clone()),
-            Value::Number(number) => Some(number.to_string()),
-            _ => None,
-        }
+        self.field(field).cloned().and_then(identity)
+    }
+
+    /// The same of a field that is not needed any more.
+    pub(crate) fn take_text(&mut self, field: usize) -> Option<String> {
+        self.fields.get_mut(field)?.take().and_then(identity)
     }
 
     /// Writes the item, with a member (`"name":"site"`) if it is an object without it. The rest of it stays
@@ -91,97 +101,98 @@ impl Item {
     }
 }
 
-/// Reads an item without building what is not wanted.
-struct Read<'a>(&'a Wanted);
-
-impl<'de> DeserializeSeed<'de> for Read<'_> {
-    type Value = (Vec<Option<Value>>, Form);
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_any(self)
+fn identity(value: Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
     }
 }
 
-/// What is read of anything but an object.
-macro_rules! no_object {
-    ($($visit:ident: $of:ty),*) => {
-        $(fn $visit<E: Error>(self, _: $of) -> Result<Self::Value, E> {
-            Ok((Vec::new(), Form::NoObject))
-        })*
-    };
+/// What has been read of an item that is being checked.
+#[derive(Debug, Default)]
+pub(crate) struct Reading {
+    fields: Vec<Option<Value>>,
+    has_members: bool,
+    is_tagged: bool,
+    /// Which of the wanted fields the member that is being read begins, as bits.
+    which: u64,
 }
 
-impl<'de> Visitor<'de> for Read<'_> {
-    type Value = (Vec<Option<Value>>, Form);
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an item")
+impl Reading {
+    /// Reads on, for what is wanted.
+    pub(crate) fn of<'r>(&'r mut self, wanted: &'r Wanted) -> impl Watch + 'r {
+        Read { reading: self, wanted }
     }
 
-    no_object!(visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64, visit_str: &str);
-
-    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
-        Ok((Vec::new(), Form::NoObject))
+    /// The item, once it is whole.
+    pub(crate) fn item(self, bytes: Bytes) -> Item {
+        let form = match bytes.first() {
+            Some(b'{') if self.is_tagged => Form::Tagged,
+            Some(b'{') => Form::Object { empty: !self.has_members },
+            _ => Form::NoObject,
+        };
+        Item { bytes, fields: self.fields, form }
     }
+}
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
-        while items.next_element::<IgnoredAny>()?.is_some() {}
-        Ok((Vec::new(), Form::NoObject))
-    }
+/// Reads the members of an item that are wanted.
+struct Read<'r> {
+    reading: &'r mut Reading,
+    wanted: &'r Wanted,
+}
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut fields = vec![None; self.0.fields.len()];
-        let mut form = Form::Object { empty: true };
-        while let Some(which) = map.next_key_seed(Which(self.0))? {
-            if which & TAG != 0 {
-                form = Form::Tagged;
-            } else if form != Form::Tagged {
-                form = Form::Object { empty: false };
+impl Read<'_> {
+    fn named(&mut self, name: &[u8]) {
+        self.reading.is_tagged |= self.wanted.tag.as_ref().is_some_and(|tag| tag.as_bytes() == name);
+        for (index, path) in self.wanted.fields.iter().enumerate().take(64) {
+            if path.0.first().is_some_and(|first| first.as_bytes() == name) {
+                self.reading.which |= 1 << index;
             }
-            if which & !TAG == 0 {
-                map.next_value::<IgnoredAny>()?;
+        }
+    }
+}
+
+impl Watch for Read<'_> {
+    fn name(&mut self, raw: &[u8], escaped: bool) -> bool {
+        self.reading.has_members = true;
+        self.reading.which = 0;
+        if !escaped {
+            self.named(unquoted(raw));
+        } else if let Ok(name) = serde_json::from_slice::<String>(raw) {
+            self.named(name.as_bytes());
+        }
+        self.reading.which != 0
+    }
+
+    fn value(&mut self, raw: &[u8]) -> bool {
+        let Some(mut value) = read(raw) else { return false };
+        let Reading { fields, which, .. } = &mut *self.reading;
+        fields.resize(self.wanted.fields.len(), None);
+        for (index, (field, path)) in fields.iter_mut().zip(&self.wanted.fields).enumerate().take(64) {
+            if *which & (1 << index) == 0 {
                 continue;
             }
-            let value: Value = map.next_value()?;
-            for (index, (field, path)) in fields.iter_mut().zip(&self.0.fields).enumerate() {
-                if which & (1 << index) != 0 {
-                    let mut inner = path.0.iter().skip(1);
-                    *field = inner.try_fold(&value, |value, name| value.get(name)).cloned();
-                }
-            }
+            *which &= !(1 << index);
+            let mut inner = path.0.iter().skip(1);
+            *field = if *which == 0 && path.0.len() == 1 {
+                Some(value.take())
+            } else {
+                inner.try_fold(&value, |value, name| value.get(name)).cloned()
+            };
         }
-        Ok((fields, form))
+        true
     }
 }
 
-/// The bit of the tag among those of the fields.
-const TAG: u64 = 1 << 63;
-
-/// Tells which of the wanted fields a name begins, as bits.
-struct Which<'a>(&'a Wanted);
-
-impl<'de> DeserializeSeed<'de> for Which<'_> {
-    type Value = u64;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<u64, D::Error> {
-        deserializer.deserialize_str(self)
+/// A value that is wanted. Most are strings in which each byte stands for itself.
+fn read(raw: &[u8]) -> Option<Value> {
+    if raw.first() == Some(&b'"') && memchr(b'\\', raw).is_none() {
+        return std::str::from_utf8(unquoted(raw)).ok().map(Value::from);
     }
+    serde_json::from_slice(raw).ok()
 }
 
-impl Visitor<'_> for Which<'_> {
-    type Value = u64;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a name")
-    }
-
-    fn visit_str<E: Error>(self, name: &str) -> Result<u64, E> {
-        let mut which = if self.0.tag.as_deref() == Some(name) { TAG } else { 0 };
-        for (index, path) in self.0.fields.iter().enumerate().take(63) {
-            if path.0.first().is_some_and(|first| first == name) {
-                which |= 1 << index;
-            }
-        }
-        Ok(which)
-    }
+fn unquoted(raw: &[u8]) -> &[u8] {
+    raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default()
 }

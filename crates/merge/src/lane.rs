@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 
 use crate::coding::Decoder;
 use crate::error::Fault;
@@ -119,14 +119,10 @@ impl Lane {
             let Some(scan) = &mut self.scan else {
                 return Ok(if self.dry { Step::Dry } else { Step::Blocked });
             };
-            let mut input: &[u8] = &self.plain;
-            let event = scan.step(&mut input)?;
-            let used = self.plain.len() - input.len();
-            self.plain.advance(used);
-            match event {
-                Some(Event::Item(bytes)) => {
+            match scan.step(&mut self.plain, wanted)? {
+                Some(Event::Item(item)) => {
                     self.read += 1;
-                    return Item::read(bytes, wanted).map(Step::Item);
+                    return Ok(Step::Item(item));
                 }
                 Some(Event::Member(name, raw)) => self.members.push((name, raw)),
                 None => {

@@ -6,7 +6,7 @@
 //! ```text
 //! Page::plan(list, tree, request, sites)      or Refused: the request cannot be merged
 //! ask each source page.query(source), which for some is nothing
-//! merger.open(source, head), or merger.fail(source), for each that was asked
+//! merger.open(source, head), or merger.fail(source), for each that was asked; what an Early has read of it
 //! loop {
 //!     match merger.pull()? {
 //!         Chunk   => send it to the client
@@ -57,11 +57,13 @@
 //! ```
 //!
 //! In the order in which an answer meets them: `page` (what is asked; `query`, `marker`, `order`), `coding`,
-//! `probe` (is it a list), `scan` (bytes to items), `item`, `lane` and `slot` (one source), `merger` (all of
-//! them), `tree` (`&` and `^`), `envelope` (what is beside the items; `sum`). `totals` is for documents that
-//! are no lists.
+//! `probe` (is it a list), `scan` (bytes to items; `check`), `item`, `lane` and `slot` (one source), `merger` (all of
+//! them), `tree` (`&` and `^`), `envelope` (what is beside the items; `sum`). `early` is for answers
+//! that come while others are waited for, `totals` for documents that are no lists.
 
+mod check;
 mod coding;
+mod early;
 mod envelope;
 mod error;
 mod item;
@@ -79,6 +81,7 @@ mod sum;
 mod totals;
 mod tree;
 
+pub use early::{Ahead, Early};
 pub use error::{Broken, Fault, Refused};
 pub use limits::Limits;
 pub use merger::{Head, Late, Merger, Pull};

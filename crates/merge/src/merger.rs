@@ -13,8 +13,9 @@ use bytes::Bytes;
 use profile::{List, Next};
 
 use crate::coding::Decoder;
+use crate::early::Ahead;
 use crate::error::{Broken, Fault};
-use crate::item::{Path, Wanted};
+use crate::item::Wanted;
 use crate::limits::Limits;
 use crate::marker::Position;
 use crate::order::Rank;
@@ -73,6 +74,8 @@ pub struct Merger {
     wanted: Wanted,
     /// In the order of the tree.
     slots: Vec<Slot>,
+    /// Where each source's slot is, if it has one.
+    places: Vec<Option<usize>>,
     shape: Shape,
     phase: Phase,
     probe: Probe,
@@ -121,17 +124,16 @@ impl Merger {
     /// A merge of the sources of a tree, of which a page was planned.
     #[must_use]
     pub fn new(list: List, tree: Merged, page: Page, limits: Limits, late: Late) -> Merger {
-        let mut fields = vec![Path::new(&list.id)];
-        fields.extend(page.order.iter().flat_map(|order| order.fields().cloned()));
         let mut slots: Vec<Slot> = Vec::new();
+        let mut places = vec![None; page.asked.len()];
         for (source, unique) in tree.leaves() {
-            let known = slots.iter().any(|slot| slot.source == source);
-            if let (false, Some(asked)) = (known, page.asked.get(source)) {
+            if let (Some(place @ None), Some(asked)) = (places.get_mut(source), page.asked.get(source)) {
+                *place = Some(slots.len());
                 slots.push(Slot::new(source, asked, unique, list.tag.as_ref()));
             }
         }
         Merger {
-            wanted: Wanted { fields, tag: list.tag.clone() },
+            wanted: Wanted::new(&list, &page),
             unready: (0..slots.len()).rev().collect(),
             list,
             tree,
@@ -139,6 +141,7 @@ impl Merger {
             limits,
             late,
             slots,
+            places,
             shape: Shape::Array,
             phase: Phase::Opening,
             probe: Probe::default(),
@@ -183,20 +186,27 @@ impl Merger {
     /// More of a source's body.
     pub fn push(&mut self, source: usize, bytes: Bytes) {
         if let Some(slot) = self.slot(source).filter(|slot| slot.is_open()) {
-            slot.lane.push(bytes);
+            slot.push(bytes);
+        }
+    }
+
+    /// What was read of a source's body already. It is pushed all the same, from its start.
+    pub fn read_early(&mut self, source: usize, ahead: Ahead) {
+        if let Some(slot) = self.slot(source).filter(|slot| slot.is_open()) {
+            slot.early = Some(Box::new(ahead));
         }
     }
 
     /// A source's body is whole.
     pub fn end(&mut self, source: usize) {
         if let Some(slot) = self.slot(source) {
-            slot.lane.end();
+            slot.end();
         }
     }
 
     /// A source has no answer, or no more of it.
     pub fn fail(&mut self, source: usize) {
-        let index = self.slots.iter().position(|slot| slot.source == source);
+        let index = self.place(source);
         // What has been read to its end cannot be lost.
         let is_read = |index: &usize| self.slots.get(*index).is_some_and(|slot| slot.lane.dry);
         let index = index.filter(|index| !is_read(index) && self.phase != Phase::Done);
@@ -281,8 +291,13 @@ impl Merger {
         raw
     }
 
+    fn place(&self, source: usize) -> Option<usize> {
+        self.places.get(source).copied().flatten()
+    }
+
     fn slot(&mut self, source: usize) -> Option<&mut Slot> {
-        self.slots.iter_mut().find(|slot| slot.source == source)
+        let place = self.place(source)?;
+        self.slots.get_mut(place)
     }
 
     fn chunk(&mut self) -> Pull {
@@ -342,7 +357,7 @@ impl Merger {
                     self.unready.pop();
                     let item = self.slots.get(index).and_then(|slot| slot.head.as_ref());
                     if let (Some(order), Some(item)) = (&self.page.order, item) {
-                        let rank = order.rank(item.fields.iter().skip(1).map(Option::as_ref));
+                        let rank = order.rank((1..).map(|field| item.field(field)));
                         self.ready.push(Reverse((rank, index)));
                     }
                 }

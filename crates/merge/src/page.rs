@@ -1,5 +1,7 @@
 //! One page of a merged list: what is asked of each source, and where the next page starts.
 
+use std::collections::BTreeSet;
+
 use profile::{List, Next, Paging};
 
 use crate::error::Refused;
@@ -68,8 +70,10 @@ impl Page {
             page.others = marker.map_or(Ok(Positions::new()), |marker| marker::read(&marker))?;
         }
         let used = tree.leaves();
+        let unique: BTreeSet<usize> =
+            used.iter().filter(|(_, unique)| *unique).map(|(source, _)| *source).collect();
         for (source, site) in sites.iter().enumerate() {
-            let unique = used.contains(&(source, true));
+            let unique = unique.contains(&source);
             let position = page.others.remove(*site).unwrap_or_default();
             page.asked.push(asked(site, position, unique, list.paging.as_ref(), &page));
         }

@@ -1,10 +1,12 @@
 //! Tells from the start of an answer whether it is a list, and where its items are.
 
 use profile::List;
+use serde::de::IgnoredAny;
 
+use crate::check::{Check, Unwatched};
 use crate::error::Fault;
 use crate::limits::Limits;
-use crate::scan::{JsonSpace, Shape, Value, check};
+use crate::scan::{JsonSpace, Shape};
 
 /// What the start of an answer tells.
 #[derive(Debug, PartialEq, Eq)]
@@ -67,7 +69,10 @@ fn look(bytes: &[u8], close: Close, list: &List, limits: &Limits) -> Look {
         None => over(Look::Fault(Fault::Json("it is empty"))),
         Some(b'[') => Look::List(Shape::Array),
         Some(b'{') => members(text.get(1..).unwrap_or_default(), close, list, limits),
-        Some(_) => over(check(text).map_or_else(Look::Fault, |()| Look::NotAList)),
+        Some(_) => over(match serde_json::from_slice(text) {
+            Ok(IgnoredAny) => Look::NotAList,
+            Err(_) => Look::Fault(Fault::Json("a value is malformed")),
+        }),
     }
 }
 
@@ -82,11 +87,12 @@ fn members(mut rest: &[u8], close: Close, list: &List, limits: &Limits) -> Look 
             Some((b'}', _)) => return found.all(),
             _ => {}
         }
-        let mut value = Value::new(limits.depth);
-        let Some(name) = next(&mut value, &mut rest) else { return found.so_far(close) };
-        let Ok(name) = serde_json::from_slice::<String>(&name) else {
-            return Look::Fault(Fault::Json("a name is malformed"));
+        let name = match next(&mut rest, limits) {
+            Next::Whole(name) => serde_json::from_slice::<String>(name).ok(),
+            Next::Part => return found.so_far(close),
+            Next::Flawed => None,
         };
+        let Some(name) = name else { return Look::Fault(Fault::Json("a name is malformed")) };
         rest = rest.trim_space();
         match rest.split_first() {
             Some((b':', tail)) => rest = tail.trim_space(),
@@ -109,17 +115,34 @@ fn members(mut rest: &[u8], close: Close, list: &List, limits: &Limits) -> Look 
         if found.objects.len() > 1 {
             return Look::NotAList;
         }
-        if next(&mut value, &mut rest).is_none() {
-            return found.so_far(close);
+        match next(&mut rest, limits) {
+            Next::Whole(_) => {}
+            Next::Part => return found.so_far(close),
+            // What it is has to be told from what is before: if it is a list, the scanner says what is wrong.
+            Next::Flawed => return found.so_far(Close::Cut),
         }
     }
 }
 
-/// The next value's bytes, or none if it is not whole.
-fn next(value: &mut Value, rest: &mut &[u8]) -> Option<Vec<u8>> {
-    // Too deep is not whole either: the scanner says so when it comes there.
-    value.feed(rest, usize::MAX).ok().filter(|whole| *whole)?;
-    Some(value.take())
+/// What comes next.
+enum Next<'t> {
+    Whole(&'t [u8]),
+    /// It is not whole.
+    Part,
+    /// It is malformed, or too deep.
+    Flawed,
+}
+
+fn next<'t>(rest: &mut &'t [u8], limits: &Limits) -> Next<'t> {
+    match Check::new(limits.depth).end_in(rest, &mut Unwatched) {
+        Ok(Some(end)) => {
+            let (value, behind) = rest.split_at(end);
+            *rest = behind;
+            Next::Whole(value)
+        }
+        Ok(None) => Next::Part,
+        Err(_) => Next::Flawed,
+    }
 }
 
 /// Links are objects in an array too, and never items.

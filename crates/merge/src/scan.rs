@@ -1,12 +1,13 @@
 //! Cuts the bytes of a list into its items and the members beside them, as they come.
 //!
-//! The structure around items is checked here, byte by byte; what is inside an item or a member only as far
-//! as it takes to find its end, and by `item` once it is whole. So whatever leaves is JSON in itself.
+//! The structure around items is checked here; what is inside an item or a member by `check`, which finds its
+//! end. So whatever leaves is JSON in itself.
 
-use memchr::memchr2;
-use serde::de::IgnoredAny;
+use bytes::{Buf, Bytes};
 
+use crate::check::{Check, Flaw, Unwatched};
 use crate::error::Fault;
+use crate::item::{Item, Reading, Wanted};
 use crate::limits::Limits;
 
 /// Where the items of a list are.
@@ -19,11 +20,10 @@ pub(crate) enum Shape {
 }
 
 /// What was found.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Event {
-    /// An item's bytes. Whether they are JSON is for the reader of the item to say.
-    Item(Vec<u8>),
-    /// A member beside the items: its name, and its value, which is JSON.
+    Item(Item),
+    /// A member beside the items: its name, and its value.
     Member(String, Vec<u8>),
 }
 
@@ -53,7 +53,10 @@ enum State {
 pub(crate) struct Scan {
     shape: Shape,
     state: State,
-    value: Value,
+    check: Check,
+    /// What has come of a key, a value or an item that is not whole.
+    part: Vec<u8>,
+    reading: Reading,
     key: String,
     items_seen: bool,
     envelope_left: usize,
@@ -65,7 +68,9 @@ impl Scan {
         Scan {
             shape,
             state: State::Start,
-            value: Value::new(limits.depth),
+            check: Check::new(limits.depth),
+            part: Vec::new(),
+            reading: Reading::default(),
             key: String::new(),
             items_seen: false,
             envelope_left: limits.envelope_bytes,
@@ -74,30 +79,60 @@ impl Scan {
     }
 
     /// Takes bytes off the input up to the next event. Without one, all of it is taken.
-    pub(crate) fn step(&mut self, input: &mut &[u8]) -> Result<Option<Event>, Fault> {
+    pub(crate) fn step(&mut self, input: &mut Bytes, wanted: &Wanted) -> Result<Option<Event>, Fault> {
         loop {
-            let limit = match self.state {
-                State::InItem => self.item_bytes,
-                _ => self.envelope_left,
-            };
             match self.state {
                 State::InKey | State::InValue | State::InItem => {
-                    if !self.value.feed(input, limit).map_err(|fault| self.whose(fault))? {
-                        return Ok(None);
-                    }
-                    if let Some(event) = self.whole()? {
+                    let Some(raw) = self.next(input, wanted)? else { return Ok(None) };
+                    if let Some(event) = self.whole(raw)? {
                         return Ok(Some(event));
                     }
                 }
                 _ => {
-                    *input = input.trim_space();
-                    let Some((&byte, rest)) = input.split_first() else { return Ok(None) };
+                    let space = input.len() - input.trim_space().len();
+                    input.advance(space);
+                    let Some(&byte) = input.first() else { return Ok(None) };
                     if self.structure(byte)? {
-                        *input = rest;
+                        input.advance(1);
                     }
                 }
             }
         }
+    }
+
+    /// Takes a key, a value or an item off the input. If it is not whole yet, all of the input is of it.
+    fn next(&mut self, input: &mut Bytes, wanted: &Wanted) -> Result<Option<Bytes>, Fault> {
+        let before = self.part.len();
+        if before > 0 {
+            self.part.extend_from_slice(input);
+        }
+        let text: &[u8] = if before > 0 { &self.part } else { input };
+        let end = match self.state {
+            State::InItem => self.check.end_in(text, &mut self.reading.of(wanted)),
+            _ => self.check.end_in(text, &mut Unwatched),
+        };
+        let end = end.map_err(|flaw| self.fault(flaw))?;
+        let most = if self.state == State::InItem { self.item_bytes } else { self.envelope_left };
+        if end.unwrap_or(text.len()) > most {
+            return Err(Fault::TooLarge(match self.state {
+                State::InItem => "an item",
+                _ => "what is beside the items",
+            }));
+        }
+        let Some(end) = end else {
+            if before == 0 {
+                self.part.extend_from_slice(input);
+            }
+            input.clear();
+            return Ok(None);
+        };
+        if before == 0 {
+            return Ok(Some(input.split_to(end)));
+        }
+        input.advance(end - before);
+        let mut whole = std::mem::take(&mut self.part);
+        whole.truncate(end);
+        Ok(Some(Bytes::from(whole)))
     }
 
     /// The input is over.
@@ -109,11 +144,12 @@ impl Scan {
         }
     }
 
-    fn whose(&self, fault: Fault) -> Fault {
-        match fault {
-            Fault::TooLarge("value") if self.state == State::InItem => Fault::TooLarge("an item"),
-            Fault::TooLarge("value") => Fault::TooLarge("what is beside the items"),
-            fault => fault,
+    fn fault(&self, flaw: Flaw) -> Fault {
+        match (flaw, self.state) {
+            (Flaw::TooDeep, _) => Fault::TooLarge("the depth of the answer"),
+            (Flaw::Malformed, State::InItem) => Fault::Json("an item is malformed"),
+            (Flaw::Malformed, State::InKey) => Fault::Json("a name is malformed"),
+            (Flaw::Malformed, _) => Fault::Json("a value is malformed"),
         }
     }
 
@@ -153,11 +189,11 @@ impl Scan {
     }
 
     /// A key, a value or an item is whole.
-    fn whole(&mut self) -> Result<Option<Event>, Fault> {
-        let raw = self.value.take();
+    fn whole(&mut self, raw: Bytes) -> Result<Option<Event>, Fault> {
+        std::str::from_utf8(&raw).map_err(|_| Fault::Json("it is not UTF-8"))?;
         if self.state == State::InItem {
             self.state = State::AfterItem;
-            return Ok(Some(Event::Item(raw)));
+            return Ok(Some(Event::Item(std::mem::take(&mut self.reading).item(raw))));
         }
         self.envelope_left = self.envelope_left.saturating_sub(raw.len());
         if self.state == State::InKey {
@@ -168,14 +204,13 @@ impl Scan {
         self.state = State::AfterValue;
         if self.at_items() {
             // Programs in Go write an empty list so.
-            if raw != b"null" {
+            if *raw != *b"null" {
                 return Err(Fault::Shape);
             }
             self.see_items()?;
             return Ok(None);
         }
-        check(&raw)?;
-        Ok(Some(Event::Member(std::mem::take(&mut self.key), raw)))
+        Ok(Some(Event::Member(std::mem::take(&mut self.key), raw.to_vec())))
     }
 
     fn at_items(&self) -> bool {
@@ -187,111 +222,6 @@ impl Scan {
             return Err(Fault::Json("it has two members with items"));
         }
         Ok(())
-    }
-}
-
-/// Whether bytes are one JSON value.
-pub(crate) fn check(raw: &[u8]) -> Result<(), Fault> {
-    let text = std::str::from_utf8(raw).map_err(|_| Fault::Json("it is not UTF-8"))?;
-    serde_json::from_str(text).map(|IgnoredAny| ()).map_err(|_| Fault::Json("a value is malformed"))
-}
-
-/// One value that is being collected.
-#[derive(Debug)]
-pub(crate) struct Value {
-    bytes: Vec<u8>,
-    depth: usize,
-    max_depth: usize,
-    part: Part,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    First,
-    Scalar,
-    String,
-    Escape,
-    Inside,
-}
-
-impl Value {
-    pub(crate) fn new(max_depth: usize) -> Value {
-        Value { bytes: Vec::new(), depth: 0, max_depth, part: Part::First }
-    }
-
-    pub(crate) fn take(&mut self) -> Vec<u8> {
-        self.part = Part::First;
-        std::mem::take(&mut self.bytes)
-    }
-
-    /// Takes bytes of the value off the input, and says whether it is whole.
-    pub(crate) fn feed(&mut self, input: &mut &[u8], limit: usize) -> Result<bool, Fault> {
-        let mut at = 0;
-        let whole = loop {
-            let Some(rest) = input.get(at..).filter(|rest| !rest.is_empty()) else { break false };
-            let (used, whole) = self.piece(rest)?;
-            at += used;
-            if whole {
-                break true;
-            }
-        };
-        let (own, rest) = input.split_at(at);
-        if self.bytes.len() + own.len() > limit {
-            return Err(Fault::TooLarge("value"));
-        }
-        self.bytes.extend_from_slice(own);
-        *input = rest;
-        Ok(whole)
-    }
-
-    /// How many bytes from here are of one kind, and whether the value ends with them.
-    fn piece(&mut self, rest: &[u8]) -> Result<(usize, bool), Fault> {
-        match self.part {
-            Part::First => {
-                self.part = match rest.first() {
-                    Some(b'"') => Part::String,
-                    Some(b'{' | b'[') => {
-                        self.depth = 1;
-                        Part::Inside
-                    }
-                    _ => Part::Scalar,
-                };
-                Ok((1, false))
-            }
-            Part::Scalar => Ok(match rest.iter().position(|byte| is_delimiter(*byte)) {
-                Some(at) => (at, true),
-                None => (rest.len(), false),
-            }),
-            Part::Escape => {
-                self.part = Part::String;
-                Ok((1, false))
-            }
-            Part::String => {
-                let Some(at) = memchr2(b'"', b'\\', rest) else { return Ok((rest.len(), false)) };
-                self.part = match rest.get(at) {
-                    Some(b'\\') => Part::Escape,
-                    _ => Part::Inside,
-                };
-                Ok((at + 1, self.part == Part::Inside && self.depth == 0))
-            }
-            Part::Inside => self.inside(rest),
-        }
-    }
-
-    fn inside(&mut self, rest: &[u8]) -> Result<(usize, bool), Fault> {
-        let is_bracket = |byte: &u8| matches!(byte, b'"' | b'{' | b'[' | b'}' | b']');
-        let Some(at) = rest.iter().position(is_bracket) else { return Ok((rest.len(), false)) };
-        match rest.get(at) {
-            Some(b'"') => self.part = Part::String,
-            Some(b'{' | b'[') => {
-                self.depth += 1;
-                if self.depth > self.max_depth {
-                    return Err(Fault::TooLarge("the depth of the answer"));
-                }
-            }
-            _ => self.depth -= 1,
-        }
-        Ok((at + 1, self.depth == 0))
     }
 }
 

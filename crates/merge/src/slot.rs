@@ -5,10 +5,12 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use profile::Paging;
 
+use crate::early::{Ahead, push_new};
 use crate::envelope::Told;
 use crate::error::Fault;
 use crate::item::{Item, Wanted};
 use crate::lane::{Lane, Step};
+use crate::limits::Limits;
 use crate::marker::Position;
 use crate::page::{Asked, has_tokens};
 use crate::scan::Shape;
@@ -45,6 +47,11 @@ pub(crate) struct Slot {
     pub(crate) source: usize,
     pub(crate) status: Status,
     pub(crate) lane: Lane,
+    /// What was read of it before it was known what all are. Bytes come to it as to the lane.
+    pub(crate) early: Option<Box<Ahead>>,
+    /// Items that were read early, and how many bytes of those that come were.
+    ahead: VecDeque<Item>,
+    repeated: usize,
     /// It is under a `^`, and told only once that is settled.
     pub(crate) unique: bool,
     pub(crate) json: Json,
@@ -72,6 +79,9 @@ impl Slot {
             source,
             status: if asked.position.done { Status::Idle } else { Status::Waiting },
             lane: Lane::new(),
+            early: None,
+            ahead: VecDeque::new(),
+            repeated: 0,
             unique,
             json: Json::Unsaid,
             raw: Vec::new(),
@@ -91,6 +101,40 @@ impl Slot {
         self.status == Status::Open
     }
 
+    pub(crate) fn push(&mut self, bytes: Bytes) {
+        if let Some(early) = &mut self.early {
+            early.push(bytes.clone());
+        }
+        push_new(&mut self.lane, &mut self.repeated, bytes);
+    }
+
+    pub(crate) fn end(&mut self) {
+        if let Some(early) = &mut self.early {
+            early.lane.end();
+        }
+        self.lane.end();
+    }
+
+    /// From here on it is cut into items, beginning with these bytes, unless that was done early.
+    pub(crate) fn start(&mut self, shape: &Shape, limits: &Limits, first: Bytes) {
+        // What is under a `^` is collected as a whole.
+        match self.early.take().filter(|early| early.shape == *shape && !self.unique) {
+            Some(early) => {
+                self.lane = early.lane;
+                self.ahead = early.items;
+                self.repeated = early.repeated;
+            }
+            None => self.lane.start(shape.clone(), limits, first),
+        }
+    }
+
+    fn step(&mut self, wanted: &Wanted) -> Result<Step, Fault> {
+        match self.ahead.pop_front() {
+            Some(item) => Ok(Step::Item(item)),
+            None => self.lane.step(wanted),
+        }
+    }
+
     /// Reads on until there is an item to tell.
     pub(crate) fn fill(&mut self, wanted: &Wanted) -> Result<Ready, Fault> {
         if !self.is_open() {
@@ -103,7 +147,7 @@ impl Slot {
                     None => return Ok(Ready::Dry),
                 }
             } else {
-                match self.lane.step(wanted)? {
+                match self.step(wanted)? {
                     Step::Item(item) => item,
                     Step::Blocked => return Ok(Ready::Blocked),
                     Step::Dry => return Ok(Ready::Dry),
@@ -120,9 +164,9 @@ impl Slot {
 
     /// The item to tell, which counts as told.
     pub(crate) fn tell(&mut self) -> Option<Item> {
-        let item = self.head.take()?;
+        let mut item = self.head.take()?;
         self.told += 1;
-        self.last = item.text(0).filter(|id| !id.is_empty());
+        self.last = item.take_text(0).filter(|id| !id.is_empty());
         Some(item)
     }
 
@@ -150,12 +194,18 @@ impl Slot {
         self.raw = Vec::new();
         self.head = None;
         self.held.clear();
+        self.ahead.clear();
+        self.early = None;
     }
 
     /// Where the next page of this source starts.
     pub(crate) fn position(&self, asked: &Asked, paging: &Paging) -> Position {
         let start = &asked.position;
-        let whole = self.is_open() && self.lane.dry && self.head.is_none() && self.held.is_empty();
+        let whole = self.is_open()
+            && self.lane.dry
+            && self.head.is_none()
+            && self.held.is_empty()
+            && self.ahead.is_empty();
         if start.done || whole && !self.more {
             return Position::done();
         }

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+use std::sync::Mutex;
+
 use bytes::Bytes;
 use merge::{Head, Late, Limits, Merged, Merger, Page, Pull, Request};
 use peak_alloc::PeakAlloc;
@@ -9,6 +11,9 @@ use profile::Profile;
 
 #[global_allocator]
 static ALLOCATED: PeakAlloc = PeakAlloc;
+
+/// What one test allocates must not count for the other.
+static ALONE: Mutex<()> = Mutex::new(());
 
 const SOURCES: usize = 100;
 /// Unoptimised code takes a minute for all of them, and needs as much memory for a part.
@@ -50,6 +55,7 @@ impl Feed {
 
 #[test]
 fn a_hundred_sites_of_ten_thousand_items_are_merged_in_a_few_mebibytes() {
+    let _alone = ALONE.lock();
     let list = Profile::named("rest").unwrap().lists.of("a", "/a").unwrap();
     let tree = Merged::Union((0..SOURCES).map(Merged::Source).collect());
     let names: Vec<String> = (0..SOURCES).map(|site| format!("Site{site}")).collect();
@@ -87,4 +93,26 @@ fn a_hundred_sites_of_ten_thousand_items_are_merged_in_a_few_mebibytes() {
         println!("{query:?}: {bytes} bytes of answer, {peak} bytes of memory at most");
         assert!(peak < 6 << 20, "{peak}");
     }
+}
+
+#[test]
+fn what_is_between_the_items_of_a_unique_list_is_not_kept() {
+    const CHUNKS: usize = 2_000;
+    let _alone = ALONE.lock();
+    let list = Profile::named("rest").unwrap().lists.of("a", "/a").unwrap();
+    let tree = Merged::Unique(vec![Merged::Source(0), Merged::Source(1)]);
+    let page = Page::plan(&list, &tree, &Request::default(), &["Site0", "Site1"]).unwrap();
+    let mut merger = Merger::new(list, tree, page, Limits::default(), Late::Abort);
+    (0..2).for_each(|source| merger.open(source, Head::default()));
+    merger.push(1, Bytes::from_static(b"[]"));
+    merger.end(1);
+    let before = ALLOCATED.current_usage();
+    ALLOCATED.reset_peak_usage();
+    for chunk in 0..=CHUNKS {
+        assert_eq!(merger.pull().unwrap(), Pull::Pending);
+        let start = if chunk == 0 { "[" } else { "," };
+        merger.push(0, Bytes::from(format!("{start}{{\"id\":{chunk}}}{}", " ".repeat(16 << 10))));
+    }
+    let peak = ALLOCATED.peak_usage() - before;
+    assert!(peak < 2 << 20, "{peak}");
 }

@@ -7,6 +7,7 @@ mod drive;
 use drive::{Answer, Dice, merge_with, rest, union};
 use merge::{Merged, Pull};
 use proptest::prelude::*;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 fn value() -> impl Strategy<Value = Value> {
@@ -102,7 +103,11 @@ proptest! {
         let tree = if unique { Merged::Unique(sources) } else { Merged::Union(sources) };
         let merged = merge_with(&rest(), &tree, "", &answers, Some(Dice(seed)));
         if merged.end == Ok(Pull::Done) {
-            let json = merged.json();
+            // A number that became larger than this reader's numbers is JSON all the same.
+            let Ok(json) = serde_json::from_str::<Value>(merged.text()) else {
+                prop_assert!(serde_json::from_str::<IgnoredAny>(merged.text()).is_ok());
+                return Ok(());
+            };
             // What the other sources have is all there.
             if !unique && json.is_array() != object {
                 let items = if object { &json["items"] } else { &json };

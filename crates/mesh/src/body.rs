@@ -38,7 +38,7 @@ enum Source {
     /// Of several sites: what was made of it so far, and the rest to come.
     Merged(Option<Bytes>, Box<Merging>),
     /// What was read of a body already, and its rest.
-    After(VecDeque<Bytes>, Box<AnswerBody>),
+    After(VecDeque<Result<Frame<Bytes>, BoxError>>, Box<AnswerBody>),
 }
 
 impl AnswerBody {
@@ -71,8 +71,31 @@ impl AnswerBody {
 
     /// The same, after what was read of it already.
     pub(crate) fn after(self, read: Vec<Bytes>) -> AnswerBody {
-        let source = Source::After(read.into(), Box::new(self));
+        self.behind(read.into_iter().map(|bytes| Ok(Frame::data(bytes))).collect())
+    }
+
+    fn behind(self, read: VecDeque<Result<Frame<Bytes>, BoxError>>) -> AnswerBody {
+        let source = Source::After(read, Box::new(self));
         AnswerBody { source, pause: None, waiting: None, held: None }
+    }
+
+    /// The first bytes, if they have come. They come again.
+    pub(crate) fn first(mut self, context: &mut Context<'_>) -> (AnswerBody, Option<Bytes>) {
+        if self.is_end_stream() {
+            return (self, None);
+        }
+        match Pin::new(&mut self).poll_frame(context) {
+            Poll::Ready(Some(frame)) => {
+                let bytes = frame.as_ref().ok().and_then(|frame| frame.data_ref().cloned());
+                (self.behind(VecDeque::from([frame])), bytes)
+            }
+            Poll::Ready(None) => (AnswerBody::full(Bytes::new()), None),
+            Poll::Pending => {
+                // Nobody waits for it yet.
+                self.waiting = None;
+                (self, None)
+            }
+        }
     }
 
     /// Keeps something until the body has ended.
@@ -109,7 +132,7 @@ impl Body for AnswerBody {
                 Err(broken) => Poll::Ready(Some(Err(BoxError::from(broken)))),
             },
             Source::After(read, body) => match read.pop_front() {
-                Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                Some(frame) => Poll::Ready(Some(frame)),
                 None => Pin::new(&mut **body).poll_frame(context),
             },
         };
@@ -148,7 +171,8 @@ impl Body for AnswerBody {
             Source::Peer(body) => body.size_hint(),
             Source::Merged(..) => SizeHint::default(),
             Source::After(read, body) => {
-                let read: u64 = read.iter().map(|bytes| bytes.len() as u64).sum();
+                let data = read.iter().flatten().filter_map(Frame::data_ref);
+                let read: u64 = data.map(|bytes| bytes.len() as u64).sum();
                 let (rest, mut hint) = (body.size_hint(), SizeHint::new());
                 if let Some(upper) = rest.upper() {
                     hint.set_upper(upper.saturating_add(read));

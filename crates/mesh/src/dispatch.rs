@@ -8,7 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response};
-use plan::{Answer, Effect, Event, Knowledge, Leg, Reach, Request, Rules, Run, Sent, Timer, Why};
+use merge::{Ahead, Early};
+use plan::{Answer, Asked, Effect, Event, Knowledge, Leg, Reach, Request, Rules, Run, Sent, Timer, Why};
 use scope::{Plan, Site};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
@@ -16,7 +17,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::body::{AnswerBody, LegBody, Tape};
 use crate::core::{Core, ServiceState, State};
 use crate::leg::{self, Carried, LegFailure};
-use crate::merging::{Chosen, Combine};
+use crate::merging::{self, Chosen, Combine};
 use crate::problem::{Problem, UNSENT};
 use crate::said;
 
@@ -55,16 +56,23 @@ struct Legs {
     /// Where each leg went.
     sites: BTreeMap<usize, Site>,
     answers: BTreeMap<usize, Response<AnswerBody>>,
+    /// What was read of them while others are waited for.
+    early: BTreeMap<Leg, Ahead>,
     /// What the mesh, here or there, said of the last leg that it refused.
     refusal: Option<Response<AnswerBody>>,
     /// Cancelled, and not yet reported as ended.
     cancelled: Vec<Leg>,
     timers: BTreeMap<(Instant, usize), Timer>,
+    /// What requests to other sites have in common.
+    addressed: Option<Box<Parts>>,
 }
 
 impl Dispatch {
     /// Runs the plan to its one answer.
-    pub(crate) async fn run(self, plan: &Plan, request: Request) -> Response<AnswerBody> {
+    pub(crate) async fn run(mut self, plan: &Plan, request: Request) -> Response<AnswerBody> {
+        if self.combine.is_some() {
+            Combine::prepare(&mut self.head.headers);
+        }
         let settings = self.state.settings();
         let rules = Rules { hedge_after: settings.timeouts.hedge, leg_timeout: NEVER, ..Rules::default() };
         let knowledge = Knows { dispatch: &self };
@@ -74,6 +82,7 @@ impl Dispatch {
         };
         self.core.budget.borrow_mut().earn();
         let mut legs = Legs::default();
+        let mut early = self.combine.as_ref().and_then(Combine::early);
         let mut effects = Vec::new();
         run.start(&mut effects);
         loop {
@@ -91,16 +100,16 @@ impl Dispatch {
                             self.took(legs.sites.get(&leg.0), took);
                         }
                     }
+                    // Nobody sees it fire, and each that is kept is set anew with each event.
+                    Effect::Timer { after, .. } if after >= NEVER => {}
                     Effect::Timer { timer, after } => {
                         legs.timers.insert((Instant::now() + after, timer.0), timer);
                     }
                     // One site's list, where those of several were asked for, is told like theirs.
                     Effect::Answer { leg } if self.combine.is_some() && legs.succeeded(leg) => {
                         self.core.counts.wasted.add(run.wasted() as u64);
-                        let (answer, legs) = (Answer::Leg(leg), legs.chosen(&[leg]));
-                        return self
-                            .merge(Chosen { answer, legs, partial: false, asked: run.report() })
-                            .await;
+                        let chosen = legs.chosen(Answer::Leg(leg), &[leg], false, run.report());
+                        return self.merge(chosen).await;
                     }
                     Effect::Answer { leg } => {
                         self.core.counts.wasted.add(run.wasted() as u64);
@@ -108,8 +117,7 @@ impl Dispatch {
                     }
                     Effect::Merge { answer, nearest, partial } => {
                         self.core.counts.wasted.add(run.wasted() as u64);
-                        let legs = legs.chosen(&nearest);
-                        return self.merge(Chosen { answer, legs, partial, asked: run.report() }).await;
+                        return self.merge(legs.chosen(answer, &nearest, partial, run.report())).await;
                     }
                     Effect::Fail(failure) => {
                         self.core.counts.wasted.add(run.wasted() as u64);
@@ -130,6 +138,9 @@ impl Dispatch {
                 Event::Fired { timer } if run.hedges(timer) && !self.core.budget.borrow_mut().spend() => {}
                 Event::Answered { leg, elapsed, .. } => {
                     self.took(legs.sites.get(&leg.0), elapsed);
+                    if let Some(early) = &mut early {
+                        legs.read_early(leg, early).await;
+                    }
                     run.on(event, &mut effects);
                 }
                 event => run.on(event, &mut effects),
@@ -157,15 +168,14 @@ impl Dispatch {
     /// Starts one leg, as a task: it runs until it has an answer, or is cancelled.
     fn begin(&self, legs: &mut Legs, leg: Leg, site: Site, probe: bool) {
         self.core.counts.legs.add(1);
-        let mut head = self.head.clone();
+        let is_here = site == self.state.settings().site;
+        let mut head = if is_here { self.head.clone() } else { self.addressed(legs) };
         legs.sites.insert(leg.0, site.clone());
         let began = Instant::now();
-        if self.combine.as_ref().is_some_and(|combine| !combine.prepare(&site, &mut head)) {
+        if self.combine.as_ref().is_some_and(|combine| !combine.target(&site, &mut head)) {
             // It has told all that it has on earlier pages.
             let nothing = Response::new(AnswerBody::full(Bytes::new()));
-            let handle = legs.running.spawn_local(async move { (leg, began, Ok(nothing)) });
-            legs.handles.insert(leg.0, (handle, began));
-            return;
+            return legs.run(leg, began, async move { Ok(nothing) });
         }
         let body = if probe {
             head.method = Method::HEAD;
@@ -178,27 +188,32 @@ impl Dispatch {
                 Bodies::Taped(tape) => Tape::read(tape),
             }
         };
-        let (core, state, service) =
-            (Rc::clone(&self.core), Rc::clone(&self.state), Rc::clone(&self.service));
-        let carried = self.carried.clone();
-        let handle = legs.running.spawn_local(async move {
-            let outcome = match body {
-                // The start of the body is gone: this site cannot have it, and has not seen any of it.
-                None => Err(LegFailure {
-                    sent: Sent::No,
-                    why: Why::Refused,
-                    problem: None,
-                    detail: "the body is too long to be sent a second time".to_owned(),
-                }),
-                Some(body) if site == state.settings().site => {
-                    // Whose answer it will be is not known yet: none says anything before it.
-                    leg::local(&core, &state, &service, head, body, Some(&carried), None).await
-                }
-                Some(body) => leg::peer(&state, &service.name, &site, head, body, &carried).await,
-            };
-            (leg, began, outcome)
+        let Some(body) = body else {
+            // The start of the body is gone: this site cannot have it, and has not seen any of it.
+            let detail = "the body is too long to be sent a second time".to_owned();
+            let failure = LegFailure { sent: Sent::No, why: Why::Refused, problem: None, detail };
+            return legs.run(leg, began, async move { Err(failure) });
+        };
+        let state = Rc::clone(&self.state);
+        if !is_here {
+            return legs.run(leg, began, async move { leg::peer(&state, &site, head, body).await });
+        }
+        let (core, service, carried) =
+            (Rc::clone(&self.core), Rc::clone(&self.service), self.carried.clone());
+        // Whose answer it will be is not known yet: none says anything before it.
+        legs.run(leg, began, async move {
+            leg::local(&core, &state, &service, head, body, Some(&carried), None).await
         });
-        legs.handles.insert(leg.0, (handle, began));
+    }
+
+    /// The head of a request to another site, but for what is asked of that one.
+    fn addressed(&self, legs: &mut Legs) -> Box<Parts> {
+        let head = legs.addressed.get_or_insert_with(|| {
+            let mut head = self.head.clone();
+            leg::address(&mut head.headers, &self.service.name, &self.carried);
+            head
+        });
+        head.clone()
     }
 }
 
@@ -226,6 +241,17 @@ impl Knowledge for Knows<'_> {
 }
 
 impl Legs {
+    /// Starts a task for a leg.
+    fn run(
+        &mut self,
+        leg: Leg,
+        began: Instant,
+        outcome: impl Future<Output = Result<Response<AnswerBody>, LegFailure>> + 'static,
+    ) {
+        let handle = self.running.spawn_local(async move { (leg, began, outcome.await) });
+        self.handles.insert(leg.0, (handle, began));
+    }
+
     /// Whether a leg's answer is there, and a success.
     fn succeeded(&self, leg: Leg) -> bool {
         self.answers.get(&leg.0).is_some_and(|answer| answer.status().is_success())
@@ -234,6 +260,7 @@ impl Legs {
     /// Stops a leg. How long it has taken, if it was still under way.
     fn cancel(&mut self, leg: Leg) -> Option<Duration> {
         self.answers.remove(&leg.0);
+        self.early.remove(&leg);
         let running = self.handles.get(&leg.0);
         if let Some((handle, _)) = running {
             handle.abort();
@@ -243,11 +270,22 @@ impl Legs {
     }
 
     /// The answers of these legs.
-    fn chosen(&mut self, legs: &[Leg]) -> Vec<(Leg, Site, Response<AnswerBody>)> {
-        let chosen = legs
+    fn chosen(&mut self, answer: Answer, legs: &[Leg], partial: bool, asked: Vec<Asked>) -> Chosen {
+        let legs = legs
             .iter()
             .filter_map(|leg| Some((*leg, self.sites.get(&leg.0)?.clone(), self.answers.remove(&leg.0)?)));
-        chosen.collect()
+        Chosen { answer, legs: legs.collect(), early: std::mem::take(&mut self.early), partial, asked }
+    }
+
+    /// Reads what has come of a list that may have to wait for others.
+    async fn read_early(&mut self, leg: Leg, early: &mut Early) {
+        if !self.succeeded(leg) {
+            return;
+        }
+        let Some(response) = self.answers.remove(&leg.0) else { return };
+        let (response, ahead) = merging::read_early(early, response).await;
+        self.answers.insert(leg.0, response);
+        self.early.extend(ahead.map(|ahead| (leg, ahead)));
     }
 
     /// Waits for whatever happens next.

@@ -306,13 +306,14 @@ impl Walk {
     async fn there(
         &mut self,
         site: &Site,
-        head: Box<Parts>,
+        mut head: Box<Parts>,
         body: Incoming,
         carried: &Carried,
     ) -> Response<AnswerBody> {
         let body = self.live(body);
         let began = Instant::now();
-        let answer = leg::peer(&self.state, &self.service.name, site, head, body, carried).await;
+        leg::address(&mut head.headers, &self.service.name, carried);
+        let answer = leg::peer(&self.state, site, head, body).await;
         let asked = |said| vec![Asked { site: site.clone(), said, elapsed: Some(began.elapsed()) }];
         match answer {
             Ok(mut response) => {

@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::time::Duration;
 
-use http::header::HeaderValue;
+use http::header::{HeaderMap, HeaderValue};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
@@ -148,14 +148,29 @@ pub(crate) async fn local(
     answer
 }
 
-/// Sends a request to another site, whose mesh hands it to its own service.
+/// Says in a request what the mesh of another site must know of it.
+pub(crate) fn address(headers: &mut HeaderMap, service: &str, carried: &Carried) {
+    let texts = [
+        (SERVICE, service),
+        (SCOPE, &carried.scope.text),
+        (ENTERED, carried.entered.name()),
+        (HOPS, &carried.hops.to_string()),
+        (SENDER, &carried.sender.to_string()),
+    ];
+    for (name, text) in texts {
+        // Names and canonical scopes are printable ASCII.
+        if let Ok(value) = HeaderValue::try_from(text) {
+            headers.insert(name, value);
+        }
+    }
+}
+
+/// Sends a request, which was addressed, to another site, whose mesh hands it to its own service.
 pub(crate) async fn peer(
     state: &State,
-    service: &str,
     site: &Site,
-    mut head: Box<Parts>,
+    head: Box<Parts>,
     body: LegBody,
-    carried: &Carried,
 ) -> Result<Response<AnswerBody>, LegFailure> {
     let settings = state.settings();
     let Some(pool) = &state.pool else {
@@ -171,19 +186,6 @@ pub(crate) async fn peer(
     };
     if let Some((why, detail)) = why {
         return Err(LegFailure { sent: Sent::No, why, problem: None, detail: detail.to_owned() });
-    }
-    let texts = [
-        (SERVICE, service),
-        (SCOPE, &carried.scope.text),
-        (ENTERED, carried.entered.name()),
-        (HOPS, &carried.hops.to_string()),
-        (SENDER, &carried.sender.to_string()),
-    ];
-    for (name, text) in texts {
-        // Names and canonical scopes are printable ASCII.
-        if let Ok(value) = HeaderValue::try_from(text) {
-            head.headers.insert(name, value);
-        }
     }
     // Only HTTP/1.1 can switch protocols, or tell a client to go on.
     let small = !head.headers.contains_key(http::header::UPGRADE)

@@ -2,6 +2,7 @@
 
 mod tree;
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -10,7 +11,7 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, Response, StatusCode, Uri};
 use http_body::Body;
-use merge::{Broken, Fault, Head, Late, Limits, Merger, Page, Pull, Totals};
+use merge::{Ahead, Broken, Early, Fault, Head, Late, Limits, Merger, Page, Pull, Totals};
 use plan::{Answer, Asked, Failure, Leg, Said, Why};
 use profile::{List, Profile};
 use scope::{Plan, Site};
@@ -19,7 +20,7 @@ use crate::body::AnswerBody;
 use crate::problem::Problem;
 use crate::said;
 
-use tree::{has_conflict, is_unique, joins, merged, tree_of};
+use tree::{Sources, has_conflict, is_unique, joins, merged, tree_of};
 
 /// What a merged list says when it lacks a site; `kubectl`, for one, shows it to people.
 const LACKS_A_SITE: &str = "299 - \"a site is missing from this list, see Scope-Sites\"";
@@ -53,8 +54,7 @@ const NOT_FOR_PARTS: [HeaderName; 6] = [
 
 /// How the answers to one request are combined.
 pub(crate) struct Combine {
-    /// The sites that may be asked; each is a source, by its place here.
-    sites: Vec<Site>,
+    sources: Sources,
     how: How,
     path: String,
 }
@@ -69,9 +69,27 @@ pub(crate) struct Chosen {
     pub(crate) answer: Answer,
     /// Nearest first.
     pub(crate) legs: Vec<(Leg, Site, Response<AnswerBody>)>,
+    /// What was read of them while others were waited for.
+    pub(crate) early: BTreeMap<Leg, Ahead>,
     /// A site is missing.
     pub(crate) partial: bool,
     pub(crate) asked: Vec<Asked>,
+}
+
+/// Reads what has come of an answer. Its body is as before.
+pub(crate) async fn read_early(
+    early: &mut Early,
+    response: Response<AnswerBody>,
+) -> (Response<AnswerBody>, Option<Ahead>) {
+    let (head, body) = response.into_parts();
+    let mut body = Some(body);
+    let (body, first) = std::future::poll_fn(|context| {
+        let body = body.take().unwrap_or_else(|| AnswerBody::full(Bytes::new()));
+        Poll::Ready(body.first(context))
+    })
+    .await;
+    let ahead = first.and_then(|bytes| early.read(head_of(&head.headers, "link"), bytes));
+    (Response::from_parts(head, body), ahead)
 }
 
 /// What became of the answers that were chosen.
@@ -103,11 +121,11 @@ impl Combine {
         if head.method != http::Method::GET || !joins(plan) {
             return Ok(None);
         }
-        let mut sites = Vec::new();
-        let tree = tree_of(plan, &mut sites);
+        let mut sources = Sources::default();
+        let tree = tree_of(plan, &mut sources);
         if let Some(totals) = profile.totals(service, path) {
             let how = How::Totals(Box::new(totals.clone()));
-            return Ok(Some(Combine { sites, how, path: path.to_owned() }));
+            return Ok(Some(Combine { sources, how, path: path.to_owned() }));
         }
         let Some(list) = profile.lists.of(service, path) else { return Ok(None) };
         let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
@@ -116,7 +134,7 @@ impl Combine {
             path: path.to_owned(),
             query: head.uri.query().unwrap_or_default().to_owned(),
         };
-        let names: Vec<&str> = sites.iter().map(Site::name).collect();
+        let names: Vec<&str> = sources.sites.iter().map(Site::name).collect();
         let page = Page::plan(&list, &tree, &request, &names).map_err(|refused| {
             let status = match refused {
                 merge::Refused::Counted { .. } => StatusCode::UNPROCESSABLE_ENTITY,
@@ -126,7 +144,7 @@ impl Combine {
                 .detail(refused.to_string())
                 .unsent()
         })?;
-        Ok(Some(Combine { sites, how: How::List(Box::new((list, page))), path: path.to_owned() }))
+        Ok(Some(Combine { sources, how: How::List(Box::new((list, page))), path: path.to_owned() }))
     }
 
     /// Whether it is known to be a list before any site has answered.
@@ -134,15 +152,22 @@ impl Combine {
         matches!(&self.how, How::List(list) if list.0.items.is_some())
     }
 
-    /// Makes a request fit for one of the sites. Whether there is anything to ask of it.
-    pub(crate) fn prepare(&self, site: &Site, head: &mut Parts) -> bool {
+    /// Makes a request fit for any of the sites.
+    pub(crate) fn prepare(headers: &mut HeaderMap) {
         for name in NOT_FOR_PARTS {
-            head.headers.remove(name);
+            headers.remove(name);
         }
         // What is coded cannot be read on the way, and would have to be decoded.
-        head.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    }
+
+    /// Makes a request ask what one of the sites is asked. Whether there is anything to ask of it.
+    pub(crate) fn target(&self, site: &Site, head: &mut Parts) -> bool {
         let How::List(list) = &self.how else { return true };
-        let Some(query) = self.source(site).and_then(|source| list.1.query(source)) else { return false };
+        let Some(query) = self.sources.of(site).and_then(|source| list.1.query(source)) else { return false };
+        if head.uri.query().unwrap_or_default() == query {
+            return true;
+        }
         let target = if query.is_empty() { self.path.clone() } else { format!("{}?{query}", self.path) };
         if let Ok(uri) = target.parse::<Uri>() {
             head.uri = uri;
@@ -150,16 +175,20 @@ impl Combine {
         true
     }
 
-    /// Whether there is anything to ask of a site: on a later page, one may have told all it has.
-    pub(crate) fn asks(&self, site: &Site) -> bool {
+    /// What reads lists while others are waited for.
+    pub(crate) fn early(&self) -> Option<Early> {
         match &self.how {
-            How::List(list) => self.source(site).is_some_and(|source| list.1.query(source).is_some()),
-            How::Totals(_) => true,
+            How::List(list) => Some(Early::new(&list.0, &list.1, Limits::default())),
+            How::Totals(_) => None,
         }
     }
 
-    fn source(&self, site: &Site) -> Option<usize> {
-        self.sites.iter().position(|other| other == site)
+    /// Whether there is anything to ask of a site: on a later page, one may have told all it has.
+    pub(crate) fn asks(&self, site: &Site) -> bool {
+        match &self.how {
+            How::List(list) => self.sources.of(site).is_some_and(|source| list.1.query(source).is_some()),
+            How::Totals(_) => true,
+        }
     }
 
     /// Makes one answer of those that a run chose.
@@ -167,34 +196,37 @@ impl Combine {
         // Who has told all it has said nothing of this page.
         chosen.asked.retain(|asked| self.asks(&asked.site));
         chosen.legs.retain(|(_, site, _)| self.asks(site));
-        match self.how {
-            How::Totals(ref rule) => {
-                let rule = (**rule).clone();
-                self.total(rule, chosen, strict).await
-            }
+        let Combine { sources, how, .. } = self;
+        match how {
+            How::Totals(rule) => sources.total(*rule, chosen, strict).await,
             // Nothing at all is no list, and one site's nothing is as good as another's.
             How::List(_) if chosen.legs.iter().all(|(_, _, answer)| answer.body().is_end_stream()) => {
                 nothing(chosen, strict)
             }
-            How::List(ref list) => {
-                let (list, page) = (**list).clone();
-                self.list(list, page, chosen, strict).await
+            How::List(list) => {
+                let (list, page) = *list;
+                sources.list(list, page, chosen, strict).await
             }
         }
     }
+}
 
+impl Sources {
     async fn list(&self, list: List, page: Page, chosen: Chosen, strict: bool) -> Made {
-        let Chosen { answer, legs, mut partial, mut asked } = chosen;
-        let places: Vec<(Leg, Option<usize>)> =
-            legs.iter().map(|(leg, site, _)| (*leg, self.source(site))).collect();
+        let Chosen { answer, legs, mut early, mut partial, mut asked } = chosen;
+        let places: BTreeMap<Leg, usize> =
+            legs.iter().filter_map(|(leg, site, _)| Some((*leg, self.of(site)?))).collect();
         let merger = Merger::new(list, merged(&answer, &places), page, Limits::default(), Late::Abort);
         let link = merger.link_header().to_owned();
         let mut merging = Merging { merger, bodies: self.sites.iter().map(|_| None).collect() };
         let mut heads = Vec::new();
         for (leg, site, response) in legs {
-            let Some(source) = self.source(&site) else { continue };
+            let Some(source) = self.of(&site) else { continue };
             let (head, body) = response.into_parts();
-            merging.open(source, &head.headers, &link);
+            merging.merger.open(source, head_of(&head.headers, &link));
+            if let Some(ahead) = early.remove(&leg) {
+                merging.merger.read_early(source, ahead);
+            }
             if let Some(place) = merging.bodies.get_mut(source) {
                 *place = Some(body);
             }
@@ -231,14 +263,14 @@ impl Combine {
     }
 
     async fn total(&self, rule: profile::Totals, chosen: Chosen, strict: bool) -> Made {
-        let Chosen { answer, legs, mut partial, mut asked } = chosen;
+        let Chosen { answer, legs, mut partial, mut asked, .. } = chosen;
         let mut totals = Totals::new(rule, self.sites.len(), Limits::default());
         for source in 0..self.sites.len() {
             totals.fail(source);
         }
         let mut heads = Vec::new();
         for (leg, site, response) in legs {
-            let Some(source) = self.source(&site) else { continue };
+            let Some(source) = self.of(&site) else { continue };
             let (head, body) = response.into_parts();
             totals.open(source, text(&head.headers, &header::CONTENT_ENCODING));
             read_whole(&mut totals, source, body).await;
@@ -307,14 +339,13 @@ async fn read_whole(totals: &mut Totals, source: usize, mut body: AnswerBody) {
 
 /// The headers of the first site, in the order of the plan, whose answer is in it.
 fn first_head(answer: &Answer, heads: Vec<(Leg, usize, http::response::Parts)>) -> HeaderMap {
-    let order = answer.legs();
-    let place = |leg: &Leg| order.iter().position(|other| other == leg).unwrap_or(usize::MAX);
+    let order: BTreeMap<Leg, usize> = answer.legs().into_iter().zip(0..).collect();
     let caching = |head: &HeaderMap| head.get(header::CACHE_CONTROL).cloned();
     let agreed = heads.windows(2).all(|two| match two {
         [(_, _, one), (_, _, other)] => caching(&one.headers) == caching(&other.headers),
         _ => true,
     });
-    let first = heads.into_iter().min_by_key(|(leg, ..)| place(leg));
+    let first = heads.into_iter().min_by_key(|(leg, ..)| order.get(leg).copied().unwrap_or(usize::MAX));
     let mut headers = first.map(|(_, _, head)| head.headers).unwrap_or_default();
     if !agreed {
         // What one site lets others keep may have items of one that does not.
@@ -331,15 +362,6 @@ pub(crate) struct Merging {
 }
 
 impl Merging {
-    fn open(&mut self, source: usize, headers: &HeaderMap, link: &str) {
-        let head = Head {
-            content_type: text(headers, &header::CONTENT_TYPE),
-            content_encoding: text(headers, &header::CONTENT_ENCODING),
-            link: headers.get(link).and_then(|value| value.to_str().ok()),
-        };
-        self.merger.open(source, head);
-    }
-
     /// The next step of the merge, once enough has come.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Pull, Broken>> {
         loop {
@@ -438,6 +460,14 @@ fn no_merge(broken: &Broken, asked: Vec<Asked>) -> Response<AnswerBody> {
         .detail(broken.to_string())
         .asked(asked)
         .into_response()
+}
+
+fn head_of<'h>(headers: &'h HeaderMap, link: &str) -> Head<'h> {
+    Head {
+        content_type: text(headers, &header::CONTENT_TYPE),
+        content_encoding: text(headers, &header::CONTENT_ENCODING),
+        link: headers.get(link).and_then(|value| value.to_str().ok()),
+    }
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {

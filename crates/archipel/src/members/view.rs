@@ -16,6 +16,8 @@ pub struct View {
     known: Option<Snapshot>,
     /// The members, then the peers of the file that are not among them.
     members: Vec<Site>,
+    /// Where those peers are among them.
+    of_file: BTreeMap<Site, usize>,
     /// As the file has it.
     file: Atlas,
     /// Where the file says that a site is, seen from here: that counts before what the site says itself.
@@ -34,8 +36,10 @@ impl View {
             known.as_ref().map(|known| scope::View::members(known).to_vec()).unwrap_or_default();
         let gone = |site: &Site| known.as_ref().is_some_and(|known| known.site(site.name()).is_some());
         members.extend(scope::View::members(&file).iter().filter(|site| !gone(site)).cloned());
+        let first = known.as_ref().map_or(0, |known| scope::View::members(known).len());
+        let of_file = members.iter().cloned().zip(0..).skip(first).collect();
         let addresses = config.peers.iter().map(|(site, peer)| (site.clone(), peer.address.to_string()));
-        View { known, members, file, addresses: addresses.collect() }
+        View { known, members, of_file, file, addresses: addresses.collect() }
     }
 
     /// What the membership knows, once it has started.
@@ -103,9 +107,7 @@ impl scope::View for View {
 
     fn find(&self, name: &str) -> Option<usize> {
         let known = self.known.as_ref().and_then(|known| known.find(name));
-        known.or_else(|| {
-            self.only_in_file().find(|site| self.members.get(*site).is_some_and(|site| site.name() == name))
-        })
+        known.or_else(|| self.of_file.get(name).copied())
     }
 
     fn offers(&self, site: usize, service: &str) -> bool {

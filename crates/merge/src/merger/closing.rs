@@ -70,7 +70,7 @@ impl Merger {
     fn all_positions(&self) -> Vec<Position> {
         let Some(paging) = &self.list.paging else { return Vec::new() };
         let position = |(source, asked): (usize, &Asked)| {
-            let slot = self.slots.iter().find(|slot| slot.source == source);
+            let slot = self.place(source).and_then(|place| self.slots.get(place));
             slot.map_or_else(|| asked.position.clone(), |slot| slot.position(asked, paging))
         };
         self.page.asked.iter().enumerate().map(position).collect()

@@ -67,7 +67,7 @@ impl Merger {
             if slot.json == Json::No {
                 self.lose(index, Fault::Shape)?;
             } else {
-                slot.lane.start(shape.clone(), &self.limits, std::mem::take(&mut first));
+                slot.start(&shape, &self.limits, std::mem::take(&mut first));
             }
         }
         let only_header = |way: &Next| matches!(way, Next::Header(_));

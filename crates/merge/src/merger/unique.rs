@@ -16,7 +16,7 @@ impl Merger {
                     Ok(Step::Item(item)) => {
                         self.gathered.0 += 1;
                         self.gathered.1 += item.bytes.len();
-                        slot.held.push_back(item);
+                        slot.held.push_back(item.detached());
                     }
                     Ok(Step::Blocked) => {
                         blocked = true;

@@ -4,7 +4,7 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::indexing_slicing)]
 
 use bytes::Bytes;
-use merge::{Broken, Fault, Head, Late, Limits, Merged, Merger, Page, Pull, Refused, Request};
+use merge::{Broken, Early, Fault, Head, Late, Limits, Merged, Merger, Page, Pull, Refused, Request};
 use profile::{List, Profile};
 
 /// A source's answer.
@@ -78,6 +78,16 @@ pub(crate) fn plan(list: &List, tree: &Merged, query: &str, sources: usize) -> R
 
 /// Merges answers that are cut and come as the dice say; in one piece and in order without them.
 pub(crate) fn drive(merger: &mut Merger, answers: &[Answer], dice: Option<Dice>) -> Outcome {
+    drive_early(merger, None, answers, dice)
+}
+
+/// The same, where the dice also say what is read early.
+fn drive_early(
+    merger: &mut Merger,
+    mut early: Option<Early>,
+    answers: &[Answer],
+    mut dice: Option<Dice>,
+) -> Outcome {
     let mut rest: Vec<&[u8]> = Vec::new();
     for (source, answer) in answers.iter().enumerate() {
         let mut head = Head { content_type: Some("application/json"), ..Head::default() };
@@ -94,10 +104,16 @@ pub(crate) fn drive(merger: &mut Merger, answers: &[Answer], dice: Option<Dice>)
             }
         };
         merger.open(source, head);
+        if let (Some(early), Some(dice)) = (&mut early, &mut dice) {
+            let first = &body[..dice.roll(body.len() + 1)];
+            let ahead = early.read(head, Bytes::copy_from_slice(first)).filter(|_| dice.roll(3) > 0);
+            if let Some(ahead) = ahead {
+                merger.read_early(source, ahead);
+            }
+        }
         rest.push(body);
     }
     let mut body = Vec::new();
-    let mut dice = dice;
     let end = loop {
         match merger.pull() {
             Ok(Pull::Chunk(bytes)) => body.extend_from_slice(&bytes),
@@ -134,8 +150,9 @@ pub(crate) fn merge_with(
     dice: Option<Dice>,
 ) -> Outcome {
     let page = plan(list, tree, query, answers.len()).unwrap();
+    let early = Early::new(list, &page, Limits::default());
     let mut merger = Merger::new(list.clone(), tree.clone(), page, Limits::default(), Late::Abort);
-    drive(&mut merger, answers, dice)
+    drive_early(&mut merger, Some(early), answers, dice)
 }
 
 pub(crate) fn merge(list: &List, query: &str, answers: &[&str]) -> Outcome {

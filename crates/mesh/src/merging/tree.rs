@@ -1,8 +1,31 @@
 //! Which sites a plan may ask for one answer, and how their answers are combined.
 
+use std::collections::BTreeMap;
+
 use merge::Merged;
 use plan::{Answer, Leg};
 use scope::{Plan, Site};
+
+/// The sites that may be asked, each a source by its place.
+#[derive(Default)]
+pub(super) struct Sources {
+    pub(super) sites: Vec<Site>,
+    places: BTreeMap<Site, usize>,
+}
+
+impl Sources {
+    pub(super) fn of(&self, site: &Site) -> Option<usize> {
+        self.places.get(site).copied()
+    }
+
+    fn add(&mut self, site: &Site) -> usize {
+        self.of(site).unwrap_or_else(|| {
+            self.sites.push(site.clone());
+            self.places.insert(site.clone(), self.sites.len() - 1);
+            self.sites.len() - 1
+        })
+    }
+}
 
 /// Whether a plan asks several sites for one answer.
 pub(super) fn joins(plan: &Plan) -> bool {
@@ -17,29 +40,22 @@ pub(super) fn joins(plan: &Plan) -> bool {
 }
 
 /// Every site that a plan may ask, and how their lists would be combined if all were.
-pub(super) fn tree_of(plan: &Plan, sites: &mut Vec<Site>) -> Merged {
+pub(super) fn tree_of(plan: &Plan, sources: &mut Sources) -> Merged {
     match plan {
-        Plan::Site(site) => {
-            let known = sites.iter().position(|other| other == site);
-            Merged::Source(known.unwrap_or_else(|| {
-                sites.push(site.clone());
-                sites.len() - 1
-            }))
-        }
-        Plan::Within(_, inner) => tree_of(inner, sites),
-        Plan::One(plans) => Merged::Unique(plans.iter().map(|plan| tree_of(plan, sites)).collect()),
+        Plan::Site(site) => Merged::Source(sources.add(site)),
+        Plan::Within(_, inner) => tree_of(inner, sources),
+        Plan::One(plans) => Merged::Unique(plans.iter().map(|plan| tree_of(plan, sources)).collect()),
         Plan::All(_, plans) | Plan::Any(plans) | Plan::Otherwise(plans) => {
-            Merged::Union(plans.iter().map(|plan| tree_of(plan, sites)).collect())
+            Merged::Union(plans.iter().map(|plan| tree_of(plan, sources)).collect())
         }
     }
 }
 
 /// The answer that a run chose, with sources for its legs.
-pub(super) fn merged(answer: &Answer, places: &[(Leg, Option<usize>)]) -> Merged {
-    let source = |leg: &Leg| places.iter().find(|(other, _)| other == leg).and_then(|(_, source)| *source);
+pub(super) fn merged(answer: &Answer, places: &BTreeMap<Leg, usize>) -> Merged {
     match answer {
         // A source that is not there is one that has nothing.
-        Answer::Leg(leg) => Merged::Source(source(leg).unwrap_or(usize::MAX)),
+        Answer::Leg(leg) => Merged::Source(places.get(leg).copied().unwrap_or(usize::MAX)),
         Answer::Union(parts) => Merged::Union(parts.iter().map(|part| merged(part, places)).collect()),
         Answer::Unique(parts) => Merged::Unique(parts.iter().map(|part| merged(part, places)).collect()),
     }

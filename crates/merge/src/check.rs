@@ -1,0 +1,398 @@
+//! Checks one JSON value as its bytes come, finds its end, and tells its members on the way: all in one pass.
+
+/// What looks at the members of the value, if it is an object.
+pub(crate) trait Watch {
+    /// A member's name, with its quotes, and whether it has a backslash. Whether its value is wanted.
+    fn name(&mut self, raw: &[u8], escaped: bool) -> bool;
+
+    /// The value of the member that was wanted. Whether it could be read.
+    fn value(&mut self, raw: &[u8]) -> bool;
+}
+
+/// Nothing is wanted of the value.
+pub(crate) struct Unwatched;
+
+impl Watch for Unwatched {
+    fn name(&mut self, _: &[u8], _: bool) -> bool {
+        false
+    }
+
+    fn value(&mut self, _: &[u8]) -> bool {
+        true
+    }
+}
+
+/// Why a value is of no use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    Malformed,
+    TooDeep,
+}
+
+/// One value that is being checked. That it is UTF-8 is checked once it is whole.
+#[derive(Debug)]
+pub(crate) struct Check {
+    state: State,
+    /// How many bytes of the value have been looked at.
+    at: usize,
+    depth: usize,
+    max_depth: usize,
+    /// Which of the open brackets are those of objects; the innermost is the lowest bit.
+    objects: u128,
+    /// Where a name or a value of the outermost object begins.
+    start: usize,
+    /// The value that begins there is wanted.
+    wanted: bool,
+    /// The last string has a backslash.
+    escaped: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// A value comes; after `[`, there may be none.
+    Value {
+        or_end: bool,
+    },
+    /// A name comes; after `{`, there may be none.
+    Name {
+        or_end: bool,
+    },
+    Colon,
+    /// Behind a value, inside brackets.
+    Behind,
+    String(Whose),
+    Escape(Whose),
+    /// So many digits of `\u0000` are left.
+    Hex(Whose, u8),
+    Number(Digits),
+    /// So many letters of a word have come.
+    Word(Word, u8),
+}
+
+/// A string is a name or a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    Name,
+    Value,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Word {
+    True,
+    False,
+    Null,
+}
+
+/// The last thing that was seen of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Digits {
+    Minus,
+    Zero,
+    Whole,
+    Dot,
+    Fraction,
+    E,
+    Sign,
+    Exponent,
+}
+
+impl Check {
+    pub(crate) fn new(max_depth: usize) -> Check {
+        Check {
+            state: State::Value { or_end: false },
+            at: 0,
+            depth: 0,
+            // So many brackets are remembered.
+            max_depth: max_depth.min(128),
+            objects: 0,
+            start: 0,
+            wanted: false,
+            escaped: false,
+        }
+    }
+
+    /// Looks on at a value, of which `text` is all that has come, from its first byte on. Where it ends, if
+    /// it does: then the next value can be checked.
+    pub(crate) fn end_in(&mut self, text: &[u8], watch: &mut impl Watch) -> Result<Option<usize>, Flaw> {
+        while let Some(&byte) = text.get(self.at) {
+            let ends = match self.state {
+                State::String(whose) => self.string(whose, text, watch)?,
+                State::Number(digits) => self.number(digits, byte)?,
+                State::Word(word, at) => self.word(word, at, byte)?,
+                State::Escape(whose) => {
+                    self.state = match byte {
+                        b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => State::String(whose),
+                        b'u' => State::Hex(whose, 4),
+                        _ => return Err(Flaw::Malformed),
+                    };
+                    self.pass()
+                }
+                State::Hex(whose, left) if byte.is_ascii_hexdigit() => {
+                    self.state = if left > 1 { State::Hex(whose, left - 1) } else { State::String(whose) };
+                    self.pass()
+                }
+                State::Hex(..) => return Err(Flaw::Malformed),
+                _ => self.structure(byte)?,
+            };
+            if !ends {
+                continue;
+            }
+            if self.depth == 0 {
+                self.state = State::Value { or_end: false };
+                return Ok(Some(std::mem::take(&mut self.at)));
+            }
+            self.state = State::Behind;
+            if self.depth == 1 && std::mem::take(&mut self.wanted) {
+                let raw = text.get(self.start..self.at).unwrap_or_default();
+                if !watch.value(raw) {
+                    return Err(Flaw::Malformed);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// One more byte has been looked at, and no value ends with it.
+    fn pass(&mut self) -> bool {
+        self.at += 1;
+        false
+    }
+
+    /// Brackets, commas, colons, and the first byte of all else. Whether a value ends.
+    fn structure(&mut self, byte: u8) -> Result<bool, Flaw> {
+        self.state = match (self.state, byte) {
+            (_, b' ' | b'\t' | b'\r' | b'\n') => self.state,
+            (State::Behind | State::Name { or_end: true }, b'}') if self.in_object() => {
+                return Ok(self.close());
+            }
+            (State::Behind, b']') if !self.in_object() => return Ok(self.close()),
+            (State::Value { or_end: true }, b']') => return Ok(self.close()),
+            (State::Behind, b',') if self.in_object() => State::Name { or_end: false },
+            (State::Behind, b',') | (State::Colon, b':') => State::Value { or_end: false },
+            (State::Name { .. }, b'"') => {
+                if self.depth == 1 {
+                    self.start = self.at;
+                }
+                self.escaped = false;
+                State::String(Whose::Name)
+            }
+            (State::Value { .. }, byte) => {
+                if self.depth == 1 {
+                    self.start = self.at;
+                }
+                match byte {
+                    b'"' => State::String(Whose::Value),
+                    b'{' => self.open(true)?,
+                    b'[' => self.open(false)?,
+                    b'-' => State::Number(Digits::Minus),
+                    b'0' => State::Number(Digits::Zero),
+                    b'1'..=b'9' => State::Number(Digits::Whole),
+                    b't' => State::Word(Word::True, 1),
+                    b'f' => State::Word(Word::False, 1),
+                    b'n' => State::Word(Word::Null, 1),
+                    _ => return Err(Flaw::Malformed),
+                }
+            }
+            _ => return Err(Flaw::Malformed),
+        };
+        Ok(self.pass())
+    }
+
+    fn in_object(&self) -> bool {
+        self.objects & 1 == 1
+    }
+
+    fn open(&mut self, object: bool) -> Result<State, Flaw> {
+        if self.depth >= self.max_depth {
+            return Err(Flaw::TooDeep);
+        }
+        self.depth += 1;
+        self.objects = self.objects << 1 | u128::from(object);
+        Ok(if object { State::Name { or_end: true } } else { State::Value { or_end: true } })
+    }
+
+    fn close(&mut self) -> bool {
+        self.at += 1;
+        self.depth -= 1;
+        self.objects >>= 1;
+        true
+    }
+
+    fn string(&mut self, whose: Whose, text: &[u8], watch: &mut impl Watch) -> Result<bool, Flaw> {
+        self.at += plain(text.get(self.at..).unwrap_or_default());
+        match text.get(self.at) {
+            Some(b'"') => {
+                self.at += 1;
+                if whose == Whose::Value {
+                    return Ok(true);
+                }
+                if self.depth == 1 {
+                    let raw = text.get(self.start..self.at).unwrap_or_default();
+                    self.wanted = watch.name(raw, self.escaped);
+                }
+                self.state = State::Colon;
+                Ok(false)
+            }
+            Some(b'\\') => {
+                self.state = State::Escape(whose);
+                self.escaped = true;
+                Ok(self.pass())
+            }
+            Some(_) => Err(Flaw::Malformed),
+            None => Ok(false),
+        }
+    }
+
+    fn number(&mut self, digits: Digits, byte: u8) -> Result<bool, Flaw> {
+        use Digits::{Dot, E, Exponent, Fraction, Minus, Sign, Whole, Zero};
+        let next = match (digits, byte) {
+            (Minus, b'0') => Zero,
+            (Minus | Whole, b'0'..=b'9') => Whole,
+            (Zero | Whole, b'.') => Dot,
+            (Dot | Fraction, b'0'..=b'9') => Fraction,
+            (Zero | Whole | Fraction, b'e' | b'E') => E,
+            (E, b'+' | b'-') => Sign,
+            (E | Sign | Exponent, b'0'..=b'9') => Exponent,
+            // What comes behind it is looked at again.
+            (Zero | Whole | Fraction | Exponent, b',' | b']' | b'}' | b' ' | b'\t' | b'\r' | b'\n') => {
+                return Ok(true);
+            }
+            _ => return Err(Flaw::Malformed),
+        };
+        self.state = State::Number(next);
+        Ok(self.pass())
+    }
+
+    fn word(&mut self, word: Word, at: u8, byte: u8) -> Result<bool, Flaw> {
+        let letters: &[u8] = match word {
+            Word::True => b"true",
+            Word::False => b"false",
+            Word::Null => b"null",
+        };
+        if letters.get(usize::from(at)) != Some(&byte) {
+            return Err(Flaw::Malformed);
+        }
+        self.state = State::Word(word, at + 1);
+        self.at += 1;
+        Ok(usize::from(at) + 1 == letters.len())
+    }
+}
+
+/// How many bytes from here on stand for themselves in a string: none is a quote, a backslash or a control
+/// character. Eight are looked at at once.
+fn plain(text: &[u8]) -> usize {
+    const ONES: u64 = u64::MAX / 0xff;
+    // The highest bit of the first byte below a limit; of bytes above that one, it may be wrong.
+    let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & (ONES << 7);
+    let is_plain = |byte: &u8| !matches!(byte, b'"' | b'\\' | ..0x20);
+    let (words, rest) = text.as_chunks::<8>();
+    for (index, bytes) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*bytes);
+        let quote = below(word ^ (ONES * u64::from(b'"')), 1);
+        let backslash = below(word ^ (ONES * u64::from(b'\\')), 1);
+        let found = quote | backslash | below(word, 0x20);
+        if found != 0 {
+            return index * 8 + found.trailing_zeros() as usize / 8;
+        }
+    }
+    words.len() * 8 + rest.iter().take_while(|byte| is_plain(byte)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde::de::IgnoredAny;
+
+    use super::*;
+
+    /// What is whole, if it is sound, when it comes in pieces.
+    fn whole(text: &[u8], cuts: &[usize]) -> Result<Option<usize>, Flaw> {
+        let mut check = Check::new(100);
+        for cut in cuts.iter().copied().filter(|cut| *cut < text.len()) {
+            if let Some(end) = check.end_in(&text[..cut], &mut Unwatched)? {
+                return Ok(Some(end));
+            }
+        }
+        check.end_in(text, &mut Unwatched)
+    }
+
+    /// Texts that are JSON, or nearly.
+    fn nearly_json() -> impl Strategy<Value = String> {
+        let part = prop_oneof![
+            4 => "[\\[\\]{},: ]",
+            2 => r#""(a|\\\\|\\"|\\u00[0-9a-g]{2}|é| |\t){0,12}""#,
+            2 => r"-?(0|[0-9]{1,3})(\.[0-9]{0,2})?([eE][+-]?[0-9]{0,2})?",
+            1 => "true|false|null|nul|tru e",
+            2 => r#"\{"a":|"b":|,"#,
+        ];
+        prop::collection::vec(part, 0..12).prop_map(|parts| parts.concat())
+    }
+
+    fn json() -> impl Strategy<Value = String> {
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            any::<i64>().prop_map(Into::into),
+            any::<f64>().prop_map(Into::into),
+            any::<String>().prop_map(Into::into),
+        ];
+        let tree = leaf.prop_recursive(5, 40, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(serde_json::Value::from),
+                prop::collection::btree_map(any::<String>(), inner, 0..6)
+                    .prop_map(|map| map.into_iter().collect::<serde_json::Map<_, _>>().into()),
+            ]
+        });
+        (tree, any::<bool>()).prop_map(|(value, pretty)| {
+            if pretty { serde_json::to_string_pretty(&value).unwrap() } else { value.to_string() }
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1000))]
+
+        /// In an array, so that what ends a number is there too.
+        #[test]
+        fn what_is_found_sound_is_what_another_reader_finds_sound(
+            text in prop_oneof![nearly_json(), json()],
+            mut cuts in prop::collection::vec(0..60_usize, 0..4),
+        ) {
+            cuts.sort_unstable();
+            let text = format!("[{text}]");
+            let sound = serde_json::from_str::<IgnoredAny>(&text).is_ok();
+            let found = whole(text.as_bytes(), &cuts);
+            prop_assert_eq!(found == Ok(Some(text.len())), sound, "{}", text);
+        }
+
+        #[test]
+        fn a_value_that_broke_at_any_byte_is_as_sound_here_as_elsewhere(
+            text in json(),
+            at in any::<prop::sample::Index>(),
+            byte in 0..0x80_u8,
+        ) {
+            let mut bytes = format!("[{text}]").into_bytes();
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+            let sound = std::str::from_utf8(&bytes).ok().map(serde_json::from_str::<IgnoredAny>);
+            if let Some(sound) = sound && bytes[0] == b'[' {
+                prop_assert_eq!(whole(&bytes, &[at]) == Ok(Some(bytes.len())), sound.is_ok());
+            }
+        }
+
+        #[test]
+        fn a_string_goes_on_to_its_first_special_byte(text in prop::collection::vec(any::<u8>(), 0..40)) {
+            let special = |byte: &u8| matches!(byte, b'"' | b'\\' | ..0x20);
+            prop_assert_eq!(plain(&text), text.iter().position(special).unwrap_or(text.len()));
+        }
+    }
+
+    #[test]
+    fn what_nests_too_deep_is_found_at_once() {
+        let mut check = Check::new(3);
+        assert_eq!(check.end_in(b"[{\"a\":[", &mut Unwatched), Ok(None));
+        assert_eq!(check.end_in(b"[{\"a\":[{", &mut Unwatched), Err(Flaw::TooDeep));
+        let deep = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        assert_eq!(Check::new(usize::MAX).end_in(deep(128).as_bytes(), &mut Unwatched), Ok(Some(256)));
+        assert_eq!(Check::new(usize::MAX).end_in(deep(129).as_bytes(), &mut Unwatched), Err(Flaw::TooDeep));
+    }
+}

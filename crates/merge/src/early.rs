@@ -1,0 +1,89 @@
+//! Answers that are read while others are waited for, so that little is left to do once the last is there.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use profile::List;
+
+use crate::coding::Decoder;
+use crate::item::{Item, Wanted};
+use crate::lane::{Lane, Step};
+use crate::limits::Limits;
+use crate::merger::Head;
+use crate::page::Page;
+use crate::probe::{Look, Probe};
+use crate::scan::Shape;
+
+/// More items of one answer are not read early: each takes more memory than its bytes.
+const MOST_ITEMS: usize = 128;
+
+/// Reads the first bytes of answers before it is known which of them are merged.
+#[derive(Debug)]
+pub struct Early {
+    list: List,
+    wanted: Wanted,
+    limits: Limits,
+    /// What the first answer that was read looks like. Others most often look the same.
+    shape: Option<Shape>,
+}
+
+/// What was read of an answer.
+#[derive(Debug)]
+pub struct Ahead {
+    pub(crate) shape: Shape,
+    pub(crate) lane: Lane,
+    pub(crate) items: VecDeque<Item>,
+    /// How many bytes that were read here will be pushed again.
+    pub(crate) repeated: usize,
+}
+
+impl Early {
+    /// For a merge of lists of which a page was planned.
+    #[must_use]
+    pub fn new(list: &List, page: &Page, limits: Limits) -> Early {
+        Early { list: list.clone(), wanted: Wanted::new(list, page), limits, shape: None }
+    }
+
+    /// Reads the first bytes of an answer, if they are of a list. What is wrong with them is not told here:
+    /// all of it is pushed to the merger too, which takes from here what it would read in the same way.
+    pub fn read(&mut self, head: Head<'_>, bytes: Bytes) -> Option<Ahead> {
+        let repeated = bytes.len();
+        let mut lane = Lane::new();
+        lane.open(Decoder::new(head.content_encoding, self.limits.expansion).ok()?);
+        lane.push(bytes);
+        let (first, _) = lane.bytes(None).ok()?;
+        if self.shape.is_none() {
+            let look = Probe::default().push(&first, false, &self.list, &self.limits);
+            self.shape = if let Look::List(shape) = look { Some(shape) } else { None };
+        }
+        let shape = self.shape.clone()?;
+        lane.start(shape.clone(), &self.limits, first);
+        let (mut items, mut size) = (VecDeque::new(), 0);
+        while items.len() < MOST_ITEMS && size < self.limits.ahead_bytes {
+            match lane.step(&self.wanted).ok()? {
+                Step::Item(item) => {
+                    size += item.bytes.len();
+                    items.push_back(item);
+                }
+                Step::Blocked | Step::Dry => break,
+            }
+        }
+        Some(Ahead { shape, lane, items, repeated })
+    }
+}
+
+impl Ahead {
+    /// More of the answer, or what was read already.
+    pub(crate) fn push(&mut self, bytes: Bytes) {
+        push_new(&mut self.lane, &mut self.repeated, bytes);
+    }
+}
+
+/// Pushes what is not a repetition.
+pub(crate) fn push_new(lane: &mut Lane, repeated: &mut usize, mut bytes: Bytes) {
+    let old = bytes.split_to(bytes.len().min(*repeated));
+    *repeated -= old.len();
+    if !bytes.is_empty() {
+        lane.push(bytes);
+    }
+}
