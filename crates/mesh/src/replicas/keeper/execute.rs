@@ -61,10 +61,14 @@ impl Job {
     pub(super) async fn execute(mut self) -> Said {
         let Some(kept) = self.kept().await else { return Outcome::NotExecuted.into() };
         let state = self.core.state();
-        let (head, body, carried) = match self.request(&state, &kept) {
+        let (mut head, body, carried) = match self.request(&state, &kept) {
             Ok(request) => request,
             Err(outcome) => return outcome.into(),
         };
+        // Who reads the service's log, having to say what became of it, finds it there.
+        if let Ok(name) = HeaderValue::try_from(self.execution.op.to_string()) {
+            head.headers.insert(OPERATION, name);
+        }
         let Some(service) = state.service(&kept.service) else { return Outcome::NotExecuted.into() };
         let answer =
             Box::pin(leg::local(&self.core, &state, &service, head, body, carried.as_ref(), None)).await;
@@ -82,6 +86,8 @@ impl Job {
             200..=299 | 303 => self.done(&state, &kept, &head, response.as_ref()),
             _ if unsent => Outcome::NotExecuted,
             300..=499 if self.authority == Authority::Sender => Outcome::Refused { status },
+            // What is to be gone is gone.
+            404 | 410 if self.execution.how == How::Delete => Outcome::Done { status, local: None },
             status if is_of_the_credential(status) => Outcome::NotExecuted,
             300..=499 => Outcome::Refused { status },
             _ => Outcome::Unknown,
@@ -148,11 +154,11 @@ impl Job {
             let body = replay::body(kept, how, &target, &mut head.headers).ok_or(Outcome::NotExecuted)?;
             return Ok((head, full(body), carried));
         }
-        let Some(credentials) = credentials(state, &kept.service) else {
-            // A client waits for a decision; another replica waits until somebody gives this site a credential.
-            let decides = self.authority == Authority::Unproven;
-            return Err(if decides { Outcome::Refused { status: 403 } } else { Outcome::NotExecuted });
-        };
+        let credentials = credentials(state, &kept.service);
+        if self.authority == Authority::Unproven && credentials.is_empty() {
+            // Nobody vouches for the sender, whose token is gone.
+            return Err(Outcome::Refused { status: 403 });
+        }
         let replay = replay::replay(kept, class, how, &target).ok_or(Outcome::NotExecuted)?;
         let (head, body) = under(credentials, replay);
         Ok((head, body, None))
@@ -178,6 +184,9 @@ impl Job {
     }
 }
 
+/// Names the operation to the service that executes it, and to the client.
+const OPERATION: HeaderName = HeaderName::from_static("archipel-operation");
+
 /// Whether an answer says something of this site's credential, or of the moment, rather than of the operation.
 ///
 /// Another replica has executed it, so that it can be executed is known. A credential that expired, a role that
@@ -187,10 +196,10 @@ fn is_of_the_credential(status: u16) -> bool {
     matches!(status, 401 | 403 | 407 | 408 | 421 | 423 | 425 | 429)
 }
 
-/// What this site's service knows Archipel by.
-fn credentials<'s>(state: &'s State, service: &str) -> Option<&'s [(HeaderName, HeaderValue)]> {
-    let replication = state.settings().replication.as_ref()?;
-    replication.credentials.get(service).map(Vec::as_slice)
+/// What this site's service knows Archipel by. Where it knows it by nothing, it is asked as anybody may ask it.
+fn credentials<'s>(state: &'s State, service: &str) -> &'s [(HeaderName, HeaderValue)] {
+    let replication = state.settings().replication.as_ref();
+    replication.and_then(|own| own.credentials.get(service)).map_or(&[], Vec::as_slice)
 }
 
 fn under(credentials: &[(HeaderName, HeaderValue)], replay: Replay) -> (Box<Parts>, LegBody) {
@@ -278,7 +287,7 @@ pub(super) async fn ask(
     replay: Replay,
 ) -> Option<Response<Bytes>> {
     let own = state.service(service)?;
-    let (head, body) = under(credentials(state, service)?, replay);
+    let (head, body) = under(credentials(state, service), replay);
     let answer = Box::pin(leg::local(core, state, &own, head, body, None, None)).await.ok()?;
     let (head, body) = answer.into_parts();
     let body = Limited::new(body, ANSWER_BYTES).collect().await.ok()?.to_bytes();

@@ -176,10 +176,10 @@ impl Isles {
 
     /// Waits until every site's service has images of these names and no others.
     pub(super) fn until_all_have(&self, names: &[&str]) {
-        for index in 0..NAMES.len() {
+        for (index, isle) in NAMES.into_iter().enumerate() {
             let mut names = names.to_vec();
             names.sort_unstable();
-            until(&format!("{names:?} at {}", NAMES[index]), || {
+            until(&format!("{names:?} at {isle}"), || {
                 let mut found = self.names(index);
                 found.sort_unstable();
                 found == names
