@@ -321,6 +321,7 @@ fn a_site_without_a_replica_is_told_nothing_and_changes_nothing() {
     let before = isles.mesh(0).replication().unwrap();
     let map = sites::run(before.resources()).unwrap();
     let message = Message::Confirm {
+        epoch: replica::Epoch::default(),
         map: ReplicaMap::new(
             meta.clone(),
             replica::Level::Eventual,
