@@ -1,0 +1,140 @@
+//! How fast identifiers are rewritten in a long JSON body, beside copying it and searching it for one byte:
+//! `./bench ids`. One core; the median of some rounds, in which all take turns.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::print_stdout,
+    clippy::cast_precision_loss,
+    reason = "a person runs it"
+)]
+#![allow(clippy::disallowed_types, reason = "a measurement needs a clock")]
+
+use std::{fmt::Write as _, hint::black_box, time::Instant};
+
+use bytes::Bytes;
+use ids::{Direction, Rewriter, Table};
+
+const BODY_BYTES: usize = 64 << 20;
+/// As a connection gives them.
+const CHUNK_BYTES: usize = 64 << 10;
+const IDS: u64 = 100_000;
+const ROUNDS: usize = 9;
+
+fn main() {
+    let (plain, with_ids) = (body(false), body(true));
+    let (others, all) = (table(1), table(0));
+    let mut tokens = Table::new();
+    for index in 0..IDS {
+        tokens.insert(&format!("cart-{index}"), &format!("{index}c{index}")).unwrap();
+    }
+    let to_client = |name, body, table| (name, body, Some((table, Direction::ToClient)));
+    let to_service = |name, body, table| (name, body, Some((table, Direction::ToService)));
+    let cases = [
+        ("copied", &plain, None),
+        to_client("without UUIDs", &plain, &others),
+        to_client("UUIDs, none mapped", &with_ids, &others),
+        to_client("UUIDs, all mapped", &with_ids, &all),
+        to_service("UUIDs, none mapped, to the service", &with_ids, &others),
+        to_client("other ids, none mapped", &plain, &tokens),
+    ];
+    let mut seconds = vec![Vec::new(); cases.len() + 1];
+    for _ in 0..ROUNDS {
+        for (index, (_, body, how)) in cases.iter().enumerate() {
+            let began = Instant::now();
+            match how {
+                None => copy(body),
+                Some((table, direction)) => rewrite(body, table, *direction),
+            }
+            seconds[index].push(began.elapsed().as_secs_f64());
+        }
+        let began = Instant::now();
+        black_box(memchr::memchr(0, black_box(&plain)));
+        seconds[cases.len()].push(began.elapsed().as_secs_f64());
+    }
+    let names = cases.iter().map(|(name, ..)| *name).chain(["searched for one byte"]);
+    let medians: Vec<f64> = seconds.into_iter().map(median).collect();
+    println!("{} MiB of JSON in chunks of {} KiB, {IDS} ids", BODY_BYTES >> 20, CHUNK_BYTES >> 10);
+    for (name, median) in names.zip(&medians) {
+        let speed = plain.len() as f64 / median / 1e9;
+        println!("{name:>36}: {speed:6.2} GB/s, {:5.1} times the time of a copy", median / medians[0]);
+    }
+    inserts();
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn uuid(index: u64, kind: u64) -> String {
+    let mixed = (index * 4 + kind).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let digits = format!("{mixed:016x}{:016x}", mixed.wrapping_mul(0xbf58_476d_1ce4_e5b9));
+    [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]].join("-")
+}
+
+/// The local ids of this kind, each with a meta-identifier that no body has.
+fn table(kind: u64) -> Table {
+    let mut table = Table::new();
+    for index in 0..IDS {
+        table.insert(&uuid(index, 3), &uuid(index, kind)).unwrap();
+    }
+    table
+}
+
+/// A list as services write it: with UUIDs, three in an item of 400 bytes, one of them without hyphens.
+fn body(with_ids: bool) -> Bytes {
+    let mut text = String::with_capacity(BODY_BYTES + 1024);
+    text.push_str("{\"images\": [");
+    let mut index = 0;
+    while text.len() < BODY_BYTES {
+        let id = if with_ids { uuid(index % IDS, 0) } else { format!("item number {:024}", index % IDS) };
+        let owner = if with_ids { uuid((index + 7) % IDS, 0).replace('-', "") } else { "x".repeat(32) };
+        write!(
+            text,
+            "{{\"id\": \"{id}\", \"name\": \"image {index}\", \"status\": \"active\", \"size\": {}, \
+             \"visibility\": \"public\", \"created_at\": \"2026-01-02T03:04:05Z\", \"updated_at\": \
+             \"2026-01-02T03:04:05Z\", \"owner\": \"{owner}\", \"tags\": [\"nightly\", \"x86\"], \"min_ram\": 512, \
+             \"self\": \"http://image.example:9292/v2/images/{id}\", \"protected\": false}}, ",
+            index * 4096
+        )
+        .unwrap();
+        index += 1;
+    }
+    text.truncate(BODY_BYTES);
+    Bytes::from(text)
+}
+
+fn copy(body: &Bytes) {
+    for chunk in body.chunks(CHUNK_BYTES) {
+        black_box(Bytes::copy_from_slice(black_box(chunk)));
+    }
+}
+
+fn rewrite(body: &Bytes, table: &Table, direction: Direction) {
+    let mut rewriter = Rewriter::new(table.clone(), direction);
+    let mut out: Vec<Bytes> = Vec::new();
+    let mut rest = body.clone();
+    while !rest.is_empty() {
+        let chunk = rest.split_to(rest.len().min(CHUNK_BYTES));
+        rewriter.push(chunk, &mut out).unwrap();
+        black_box(&out);
+        out.clear();
+    }
+    rewriter.finish(&mut out).unwrap();
+    black_box(&out);
+}
+
+/// What a new pair costs while readers keep the snapshot before it.
+fn inserts() {
+    let mut table = table(0);
+    let began = Instant::now();
+    for index in 0..1_000 {
+        let snapshot = table.clone();
+        table.insert(&uuid(IDS + index, 3), &uuid(IDS + index, 0)).unwrap();
+        black_box(snapshot);
+    }
+    let micros = began.elapsed().as_secs_f64() * 1e6 / 1_000.0;
+    println!("{:>36}: {micros:6.2} us", "a pair inserted beside a snapshot");
+}

@@ -1,0 +1,293 @@
+//! Which identifier is which: what clients see, and what one site's service knows.
+
+use std::{fmt, sync::Arc};
+
+use crate::id::Id;
+use crate::trie::Trie;
+
+/// Which way a text goes, and so what is replaced in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// An answer: local ids become meta-identifiers.
+    ToClient,
+    /// A request: meta-identifiers become local ids. A client knows no local id: one that it names is hidden.
+    ToService,
+}
+
+/// What an identifier is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// It is replaced by this one.
+    Mapped(String),
+    /// A replica's local id, which no client may name: a 404.
+    Hidden,
+    /// None of ours. It stays.
+    Unknown,
+}
+
+/// Why a pair was not taken. The table is as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// One is empty, longer than 128 bytes, or has other characters than `A-Z a-z 0-9 - . _ ~`.
+    Spelling,
+    /// One is a UUID and one is not.
+    Form,
+    /// The local id is that of another resource.
+    Taken,
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unfit::Spelling => "an identifier has 1 to 128 of the characters A-Z a-z 0-9 - . _ ~",
+            Unfit::Form => "a UUID can only stand for a UUID",
+            Unfit::Taken => "the local id is that of another resource",
+        })
+    }
+}
+
+impl std::error::Error for Unfit {}
+
+/// The identifiers of one site's replicas, both ways.
+///
+/// A copy is a snapshot: it takes some pointers, and shares what is not changed later. Readers keep theirs
+/// without locks; a writer changes a copy and puts it in the place of the old one.
+///
+/// A UUID is matched with and without hyphens, in capitals or not, and keeps the form in which it was found.
+/// Anything else is matched as it is.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    uuids: Pairs<u128>,
+    tokens: Pairs<Arc<[u8]>>,
+    /// The bit n is set if some token has, or had, n + 1 bytes.
+    lengths: u128,
+    /// How many pairs of tokens differ in length.
+    uneven: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Pairs<K> {
+    locals: Trie<K>,
+    metas: Trie<K>,
+}
+
+impl<K> Default for Pairs<K> {
+    fn default() -> Self {
+        Pairs { locals: Trie::default(), metas: Trie::default() }
+    }
+}
+
+/// What was found in a text, if it is anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    Mapped(Id),
+    Hidden,
+}
+
+impl Table {
+    /// Nothing is mapped.
+    #[must_use]
+    pub fn new() -> Table {
+        Table::default()
+    }
+
+    /// How many pairs there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.uuids.locals.len() + self.tokens.locals.len()
+    }
+
+    /// Whether there is nothing to rewrite.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether a text stays as long as it is, so that its `Content-Length` holds.
+    #[must_use]
+    pub fn keeps_length(&self) -> bool {
+        self.uneven == 0
+    }
+
+    /// The resource `meta` is `local` here, and no longer what it was. A pair of equals is no pair: there is
+    /// nothing to rewrite.
+    pub fn insert(&mut self, meta: &str, local: &str) -> Result<(), Unfit> {
+        let read = |text: &str| Id::read(text.as_bytes()).ok_or(Unfit::Spelling);
+        match (read(meta)?, read(local)?) {
+            (Id::Uuid(meta), Id::Uuid(local)) => self.uuids.insert::<u128>(meta, local).map(drop),
+            (Id::Token(meta), Id::Token(local)) => {
+                let (meta_bytes, local_bytes) = (meta.len(), local.len());
+                let old = self.tokens.insert::<[u8]>(meta, local)?;
+                self.uneven -= usize::from(old.is_some_and(|old| old.len() != meta_bytes));
+                self.uneven += usize::from(meta_bytes != local_bytes);
+                self.lengths |= bit(meta_bytes) | bit(local_bytes);
+                Ok(())
+            }
+            _ => Err(Unfit::Form),
+        }
+    }
+
+    /// The resource has no replica here any more, or was let go. False if there was none.
+    pub fn remove(&mut self, meta: &str) -> bool {
+        match Id::read(meta.as_bytes()) {
+            Some(Id::Uuid(meta)) => self.uuids.remove(&meta).is_some(),
+            Some(Id::Token(meta)) => {
+                let old = self.tokens.remove::<[u8]>(&meta);
+                self.uneven -= usize::from(old.as_ref().is_some_and(|old| old.len() != meta.len()));
+                old.is_some()
+            }
+            None => false,
+        }
+    }
+
+    /// What one identifier is.
+    #[must_use]
+    pub fn find(&self, id: &str, direction: Direction) -> Found {
+        let seen = match Id::read(id.as_bytes()) {
+            Some(Id::Uuid(uuid)) => self.uuid(uuid, direction),
+            Some(Id::Token(token)) => self.token(&token, direction),
+            None => None,
+        };
+        match seen {
+            Some(Seen::Mapped(id)) => Found::Mapped(id.text()),
+            Some(Seen::Hidden) => Found::Hidden,
+            None => Found::Unknown,
+        }
+    }
+
+    pub(crate) fn has_uuids(&self) -> bool {
+        self.uuids.locals.len() > 0
+    }
+
+    pub(crate) fn has_tokens(&self) -> bool {
+        self.tokens.locals.len() > 0
+    }
+
+    pub(crate) fn uuid(&self, uuid: u128, direction: Direction) -> Option<Seen> {
+        match direction {
+            Direction::ToClient => self.uuids.metas.get(&uuid).map(|meta| Seen::Mapped(Id::Uuid(*meta))),
+            Direction::ToService => match self.uuids.locals.get(&uuid) {
+                Some(local) => Some(Seen::Mapped(Id::Uuid(*local))),
+                None => self.uuids.metas.get(&uuid).map(|_| Seen::Hidden),
+            },
+        }
+    }
+
+    pub(crate) fn token(&self, token: &[u8], direction: Direction) -> Option<Seen> {
+        if self.lengths & bit(token.len()) == 0 {
+            return None;
+        }
+        match direction {
+            Direction::ToClient => {
+                self.tokens.metas.get(token).map(|meta| Seen::Mapped(Id::Token(meta.clone())))
+            }
+            Direction::ToService => match self.tokens.locals.get(token) {
+                Some(local) => Some(Seen::Mapped(Id::Token(local.clone()))),
+                None => self.tokens.metas.get(token).map(|_| Seen::Hidden),
+            },
+        }
+    }
+}
+
+/// The bit of a token's length; none for what no token has.
+fn bit(length: usize) -> u128 {
+    u32::try_from(length).ok().and_then(|length| 1_u128.checked_shl(length.checked_sub(1)?)).unwrap_or(0)
+}
+
+impl<K: Ord + Clone> Pairs<K> {
+    /// Gives the local id that was this resource's.
+    fn insert<Q: Ord + crate::trie::Spread + ?Sized>(&mut self, meta: K, local: K) -> Result<Option<K>, Unfit>
+    where
+        K: std::borrow::Borrow<Q>,
+    {
+        if self.metas.get(local.borrow()).is_some_and(|other| *other != meta) {
+            return Err(Unfit::Taken);
+        }
+        let old = self.remove(meta.borrow());
+        if meta != local {
+            self.metas.insert(local.clone(), meta.clone());
+            self.locals.insert(meta, local);
+        }
+        Ok(old)
+    }
+
+    fn remove<Q: Ord + crate::trie::Spread + ?Sized>(&mut self, meta: &Q) -> Option<K>
+    where
+        K: std::borrow::Borrow<Q>,
+    {
+        let local = self.locals.remove(meta)?;
+        self.metas.remove(local.borrow());
+        Some(local)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Direction::{ToClient, ToService};
+
+    const META: &str = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9";
+    const LOCAL: &str = "ffffffff-4e5f-6071-8293-000000000001";
+
+    fn mapped(id: &str) -> Found {
+        Found::Mapped(id.to_owned())
+    }
+
+    #[test]
+    fn clients_see_metas_and_know_no_local_id() {
+        let mut table = Table::new();
+        table.insert(META, LOCAL).unwrap();
+        table.insert("cart-1", "7").unwrap();
+        assert_eq!(table.find(LOCAL, ToClient), mapped(META));
+        assert_eq!(table.find(META, ToService), mapped(LOCAL));
+        assert_eq!(table.find(&META.replace('-', "").to_uppercase(), ToService), mapped(LOCAL));
+        assert_eq!(table.find(LOCAL, ToService), Found::Hidden);
+        assert_eq!(table.find("7", ToService), Found::Hidden);
+        assert_eq!(table.find("8", ToService), Found::Unknown);
+        assert_eq!(table.find(META, ToClient), Found::Unknown);
+        assert_eq!(
+            (table.find("7", ToClient), table.find("cart-1", ToService)),
+            (mapped("cart-1"), mapped("7"))
+        );
+    }
+
+    #[test]
+    fn an_id_that_is_the_meta_of_one_and_the_local_of_another_is_the_meta_for_clients() {
+        let mut table = Table::new();
+        table.insert("7", "12").unwrap();
+        table.insert("100", "7").unwrap();
+        assert_eq!((table.find("7", ToService), table.find("7", ToClient)), (mapped("12"), mapped("100")));
+    }
+
+    #[test]
+    fn a_new_replica_replaces_the_old_and_a_removed_one_is_forgotten() {
+        let mut table = Table::new();
+        table.insert("cart", "17").unwrap();
+        assert!(!table.keeps_length());
+        let snapshot = table.clone();
+        table.insert("cart", "1234").unwrap();
+        assert!(table.keeps_length());
+        assert_eq!((table.find("17", ToService), table.len()), (Found::Unknown, 1));
+        assert_eq!(snapshot.find("17", ToService), Found::Hidden);
+        assert!(table.remove("cart") && !table.remove("cart") && table.is_empty());
+        assert_eq!(table.find("1234", ToService), Found::Unknown);
+        assert!(!snapshot.keeps_length() && table.keeps_length());
+    }
+
+    #[test]
+    fn what_does_not_fit_changes_nothing() {
+        let mut table = Table::new();
+        table.insert("a", "1").unwrap();
+        for (meta, local, why) in [
+            ("b", "1", Unfit::Taken),
+            (META, "x", Unfit::Form),
+            ("a b", "x", Unfit::Spelling),
+            ("a", "", Unfit::Spelling),
+        ] {
+            assert_eq!(table.insert(meta, local), Err(why));
+        }
+        assert_eq!((table.find("a", ToService), table.len()), (mapped("1"), 1));
+        table.insert("same", "same").unwrap();
+        assert_eq!(table.len(), 1);
+    }
+}
