@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use http::request::Parts;
@@ -19,6 +19,7 @@ use crate::carry::{self, Carry, Marks, Record};
 use crate::idle::Busy;
 use crate::metrics::Counts;
 use crate::observe::Observer;
+use crate::replicas::Replicas;
 use crate::settings::Settings;
 use crate::sites::{Sites, Standing};
 use crate::upstream::{self, Health, Upstreams};
@@ -96,6 +97,8 @@ pub(crate) struct Shared {
     /// As the first core sees them.
     pub(crate) peers: Mutex<Vec<PeerSeen>>,
     pub(crate) started: std::time::Instant,
+    /// The way to the keeper of replicated resources, where there can be any.
+    pub(crate) replicas: OnceLock<Replicas>,
 }
 
 impl Shared {

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Method, Response};
+use http::{Method, Response, StatusCode};
 use plan::{Answer, Effect, Event, Knowledge, Leg, Reach, Request, Rules, Run, Sent, Timer, Why};
-use scope::{Plan, Site};
+use scope::{Level, Plan, Site};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
@@ -18,6 +18,7 @@ use crate::core::{Core, ServiceState, State};
 use crate::leg::{self, Carried, LegFailure};
 use crate::merging::{Chosen, Combine};
 use crate::problem::{Problem, UNSENT};
+use crate::replicas::walk::{self, At, Group};
 use crate::said;
 
 /// Each leg keeps its own time, counted from when anything last moved: a long upload is not a slow answer.
@@ -84,6 +85,10 @@ impl Dispatch {
                         run.on(Event::Sent { leg }, &mut effects);
                         self.begin(&mut legs, leg, site, false);
                     }
+                    Effect::Replicate { leg, sites, level } => {
+                        run.on(Event::Sent { leg }, &mut effects);
+                        self.replicate(&mut legs, leg, sites, level);
+                    }
                     Effect::Probe { leg, site } => self.begin(&mut legs, leg, site, true),
                     Effect::Cancel { leg } => {
                         if let Some(took) = legs.cancel(leg) {
@@ -115,7 +120,10 @@ impl Dispatch {
                         self.core.counts.wasted.add(run.wasted() as u64);
                         let asked = run.report();
                         // One site was asked, and a mesh refused: its own words say more.
-                        return match legs.refusal.take().filter(|_| asked.len() == 1) {
+                        let says_more = |refusal: &Response<AnswerBody>| {
+                            asked.len() == 1 || refusal.headers().contains_key(said::TOLD)
+                        };
+                        return match legs.refusal.take().filter(says_more) {
                             Some(mut refusal) => {
                                 said::put(refusal.headers_mut(), &asked);
                                 refusal
@@ -183,16 +191,17 @@ impl Dispatch {
         let carried = self.carried.clone();
         let handle = legs.running.spawn_local(async move {
             let outcome = match body {
-                // The start of the body is gone: this site cannot have it, and has not seen any of it.
-                None => Err(LegFailure {
-                    sent: Sent::No,
-                    why: Why::Refused,
-                    problem: None,
-                    detail: "the body is too long to be sent a second time".to_owned(),
-                }),
+                None => Err(no_body()),
                 Some(body) if site == state.settings().site => {
                     // Whose answer it will be is not known yet: none says anything before it.
-                    leg::local(&core, &state, &service, head, body, Some(&carried), None).await
+                    let at = At {
+                        core: &core,
+                        state: &state,
+                        service: &service,
+                        carried: Some(&carried),
+                        from_peer: false,
+                    };
+                    walk::local(at, head, body, None).await
                 }
                 Some(body) => leg::peer(&state, &service.name, &site, head, body, &carried).await,
             };
@@ -200,6 +209,42 @@ impl Dispatch {
         });
         legs.handles.insert(leg.0, (handle, began));
     }
+
+    /// Starts one leg to a set of replicas.
+    fn replicate(&self, legs: &mut Legs, leg: Leg, sites: Vec<Site>, level: Level) {
+        self.core.counts.legs.add(1);
+        legs.sites.extend(sites.first().map(|site| (leg.0, site.clone())));
+        let began = Instant::now();
+        let body = match &self.body {
+            Bodies::Known(bytes) => Some(LegBody::Full(bytes.clone())),
+            Bodies::Taped(tape) => Tape::read(tape),
+        };
+        let (head, carried) = (self.head.clone(), self.carried.clone());
+        let (core, state, service) =
+            (Rc::clone(&self.core), Rc::clone(&self.state), Rc::clone(&self.service));
+        let handle = legs.running.spawn_local(async move {
+            let group = Group { sites: sites.into_iter().collect(), level };
+            let at = At {
+                core: &core,
+                state: &state,
+                service: &service,
+                carried: Some(&carried),
+                from_peer: false,
+            };
+            let outcome = match body {
+                None => Err(no_body()),
+                Some(body) => walk::create(at, head, body, &group).await,
+            };
+            (leg, began, outcome)
+        });
+        legs.handles.insert(leg.0, (handle, began));
+    }
+}
+
+/// The start of the body is gone: this site cannot have it, and has not seen any of it.
+fn no_body() -> LegFailure {
+    let detail = "the body is too long to be sent a second time".to_owned();
+    LegFailure { sent: Sent::No, why: Why::Refused, problem: None, detail }
 }
 
 /// What is known of the sites, for one request.
@@ -233,7 +278,12 @@ impl Legs {
 
     /// Stops a leg. How long it has taken, if it was still under way.
     fn cancel(&mut self, leg: Leg) -> Option<Duration> {
-        self.answers.remove(&leg.0);
+        let answer = self.answers.remove(&leg.0);
+        // What a keeper says of an outcome that is not known is more than that it is not known.
+        let says_more = |answer: &Response<AnswerBody>| {
+            answer.status() == StatusCode::GATEWAY_TIMEOUT && answer.headers().contains_key(said::TOLD)
+        };
+        self.refusal = answer.filter(says_more).or(self.refusal.take());
         let running = self.handles.get(&leg.0);
         if let Some((handle, _)) = running {
             handle.abort();

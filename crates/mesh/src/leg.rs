@@ -60,7 +60,7 @@ pub(crate) struct LegFailure {
 }
 
 impl LegFailure {
-    fn refused(problem: Problem) -> LegFailure {
+    pub(crate) fn refused(problem: Problem) -> LegFailure {
         LegFailure { sent: Sent::No, why: Why::Refused, problem: Some(problem), detail: String::new() }
     }
 

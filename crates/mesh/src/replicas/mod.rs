@@ -4,8 +4,14 @@
 //! to services and to other sites as the others do. Cores look up where a resource is in [`Known`], which the
 //! keeper writes, and hand it the writes to replicated resources.
 
+mod answer;
 mod known;
+pub(crate) mod operations;
 mod request;
+mod rewrite;
+mod taken;
+mod understand;
+pub(crate) mod walk;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use known::{Known, Place, Seen};
 pub(crate) use request::{Content, Kept, Name, Scoped, Wanted};
+pub(crate) use rewrite::Rewritten;
 
 /// The cores' way to the keeper, and what it lets them know.
 #[derive(Clone)]
