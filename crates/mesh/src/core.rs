@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::request::Parts;
@@ -97,8 +97,8 @@ pub(crate) struct Shared {
     /// As the first core sees them.
     pub(crate) peers: Mutex<Vec<PeerSeen>>,
     pub(crate) started: std::time::Instant,
-    /// The way to the keeper of replicated resources, where there can be any.
-    pub(crate) replicas: OnceLock<Replicas>,
+    /// Replicated resources, where there can be any.
+    pub(crate) replicas: Option<Replicas>,
 }
 
 impl Shared {

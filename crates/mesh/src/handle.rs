@@ -153,7 +153,7 @@ impl Walk {
         }
         if let Some(operation) = operations::asked(&head) {
             return match operation {
-                Ok(operation) => operations::answer(self.core.shared.replicas.get(), operation).await,
+                Ok(operation) => operations::answer(self.core.shared.replicas.as_ref(), operation).await,
                 Err(problem) => problem.into_response(),
             };
         }
@@ -353,7 +353,8 @@ impl Walk {
         let own = settings.services.get(&self.service.name);
         let strict = strict.unwrap_or(own.is_some_and(|own| own.strict));
         let tls = own.is_some_and(|own| own.tls.is_some());
-        let combine = match Combine::of(plan, &settings.profile, &self.service.name, &head, tls) {
+        let replicas = self.core.shared.replicas.as_ref();
+        let combine = match Combine::of(plan, &settings.profile, &self.service.name, &head, replicas, tls) {
             Ok(combine) => combine,
             Err(problem) => return problem.into_response(),
         };

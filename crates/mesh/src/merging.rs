@@ -17,6 +17,8 @@ use scope::{Plan, Site};
 
 use crate::body::AnswerBody;
 use crate::problem::Problem;
+use crate::replicas::Replicas;
+use crate::replicas::copies::{self, Copies};
 use crate::said;
 
 use tree::{has_conflict, is_unique, joins, merged, tree_of};
@@ -57,6 +59,7 @@ pub(crate) struct Combine {
     sites: Vec<Site>,
     how: How,
     path: String,
+    copies: Option<Copies>,
 }
 
 enum How {
@@ -97,6 +100,7 @@ impl Combine {
         profile: &Profile,
         service: &str,
         head: &Parts,
+        replicas: Option<&Replicas>,
         tls: bool,
     ) -> Result<Option<Combine>, Problem> {
         let path = head.uri.path();
@@ -107,7 +111,7 @@ impl Combine {
         let tree = tree_of(plan, &mut sites);
         if let Some(totals) = profile.totals(service, path) {
             let how = How::Totals(Box::new(totals.clone()));
-            return Ok(Some(Combine { sites, how, path: path.to_owned() }));
+            return Ok(Some(Combine { sites, how, path: path.to_owned(), copies: None }));
         }
         let Some(list) = profile.lists.of(service, path) else { return Ok(None) };
         let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
@@ -126,7 +130,9 @@ impl Combine {
                 .detail(refused.to_string())
                 .unsent()
         })?;
-        Ok(Some(Combine { sites, how: How::List(Box::new((list, page))), path: path.to_owned() }))
+        let copies = replicas.and_then(|replicas| Copies::of(&profile.kinds, replicas, service, path));
+        let how = How::List(Box::new((list, page)));
+        Ok(Some(Combine { sites, how, path: path.to_owned(), copies }))
     }
 
     /// Whether it is known to be a list before any site has answered.
@@ -187,7 +193,11 @@ impl Combine {
         let Chosen { answer, legs, mut partial, mut asked } = chosen;
         let places: Vec<(Leg, Option<usize>)> =
             legs.iter().map(|(leg, site, _)| (*leg, self.source(site))).collect();
-        let merger = Merger::new(list, merged(&answer, &places), page, Limits::default(), Late::Abort);
+        let mut merger = Merger::new(list, merged(&answer, &places), page, Limits::default(), Late::Abort);
+        if let Some(copies) = &self.copies {
+            let replicated = legs.iter().filter(|(_, _, answer)| copies::has_some(answer.headers())).count();
+            merger = merger.once(copies.rule(replicated > 1));
+        }
         let link = merger.link_header().to_owned();
         let mut merging = Merging { merger, bodies: self.sites.iter().map(|_| None).collect() };
         let mut heads = Vec::new();

@@ -127,7 +127,7 @@ impl Mesh {
             away: AtomicUsize::new(0),
             peers: Mutex::default(),
             started: Instant::now(),
-            replicas: std::sync::OnceLock::new(),
+            replicas: None,
         });
         let mut mesh = Mesh { shared, cores: Vec::new(), bound: Mutex::default() };
         let (snapshot, tls) = snapshot(settings, &mesh.shared.revoked)?;

@@ -27,7 +27,7 @@ pub(crate) struct Problem {
     position: Option<usize>,
     asked: Vec<Asked>,
     /// Where to learn what became of it.
-    operation: Option<OpId>,
+    operation: Option<Box<OpId>>,
     /// Nothing was executed anywhere.
     unsent: bool,
 }
@@ -58,7 +58,7 @@ impl Problem {
 
     /// Where to learn what became of it.
     pub(crate) fn operation(mut self, operation: Option<OpId>) -> Problem {
-        self.operation = operation;
+        self.operation = operation.map(Box::new);
         self
     }
 

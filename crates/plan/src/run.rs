@@ -291,7 +291,9 @@ impl<'r> Run<'r> {
         let Operator::Replicas { sites, level, near } = &self.tree[node].operator else { return None };
         let (sites, level, refusal) = (sites.clone(), *level, near.reach.refusal());
         if let Some(why) = refusal {
-            sites.iter().for_each(|site| self.skip(site, why));
+            for site in &sites {
+                self.skip(site, why);
+            }
             return Some(Failure::Unavailable);
         }
         let first = sites.first()?.clone();

@@ -5,6 +5,7 @@
 //! keeper writes, and hand it the writes to replicated resources.
 
 mod answer;
+pub(crate) mod copies;
 mod known;
 pub(crate) mod operations;
 mod request;
@@ -12,6 +13,9 @@ mod rewrite;
 mod taken;
 mod understand;
 pub(crate) mod walk;
+
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;

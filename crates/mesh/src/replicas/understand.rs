@@ -177,3 +177,120 @@ fn first_segment(pointer: &str) -> String {
     let first = pointer.trim_start_matches('/').split('/').next().unwrap_or_default();
     first.replace("~1", "/").replace("~0", "~")
 }
+
+#[cfg(test)]
+mod tests {
+    use profile::Profile;
+    use scope::Site;
+
+    use super::*;
+
+    const META: &str = "7f0e1d2c-3b4a-4958-8776-655443322110";
+    const LOCAL: &str = "11111111-2222-4333-8444-555555555555";
+
+    fn profile() -> Profile {
+        Profile::read(
+            "description = 'test'\n\
+             [[kinds]]\nname = 'image'\nservice = 'image'\npath = '/**/v2/images'\nfields = ''\n\
+             operations = [{ method = 'POST', below = '/search', class = 'read' }]\n\
+             [[kinds]]\nname = 'tag'\nservice = 'image'\npath = '/**/v2/tags'\nnamed_by = 'client'\n\
+             [[kinds]]\nname = 'server'\nservice = 'image'\npath = '/**/servers'\nreplicated = false\n",
+        )
+        .unwrap()
+    }
+
+    /// One image that is `LOCAL` here.
+    fn known() -> Known {
+        let known = Known::default();
+        let place = Place {
+            level: replica::Level::Eventual,
+            members: ["A", "B"].map(|name| Site::new(name).unwrap()).into(),
+            local: Some(Name::new("image", &format!("/v2/images/{LOCAL}"))),
+            readable: true,
+        };
+        known.set(&Name::new("image", &format!("/v2/images/{META}")), Some(place));
+        known
+    }
+
+    /// What a request is, in a word.
+    fn is(method: &str, path: &str) -> String {
+        let (profile, known) = (profile(), known());
+        let method = method.parse().unwrap();
+        let (word, target) = match understand(&profile.kinds, "image", &method, path, &known) {
+            Meaning::Ordinary => return "ordinary".to_owned(),
+            Meaning::Hidden => return "hidden".to_owned(),
+            Meaning::Read(target) => ("read", target),
+            Meaning::Write(target, _) => ("write", target),
+        };
+        assert_eq!(target.name, Name::new("image", &format!("/v2/images/{META}")));
+        format!("{word} {}", target.below).trim_end().to_owned()
+    }
+
+    #[test]
+    fn what_is_of_a_replicated_resource_is_told_from_what_is_not() {
+        assert_eq!(is("GET", &format!("/v2/images/{META}")), "read");
+        assert_eq!(is("GET", &format!("/glance/v2/images/{META}/file")), "read /file");
+        assert_eq!(is("POST", &format!("/v2/images/{META}/search")), "read /search");
+        assert_eq!(is("DELETE", &format!("/v2/images/{META}")), "write");
+        assert_eq!(is("PUT", &format!("/v2/images/{META}/file")), "write /file");
+        assert_eq!(is("GET", "/v2/images"), "ordinary");
+        assert_eq!(is("POST", "/v2/images"), "ordinary");
+        assert_eq!(is("GET", "/v2/images/another"), "ordinary");
+    }
+
+    #[test]
+    fn a_local_id_is_hidden_however_it_is_spelled() {
+        assert_eq!(is("GET", &format!("/v2/images/{LOCAL}")), "hidden");
+        assert_eq!(is("PUT", &format!("/v2/images/{LOCAL}/file")), "hidden");
+        let spelled: String = LOCAL.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        assert_eq!(is("GET", &format!("/v2/images/{spelled}")), "hidden");
+        let spelled: String = META.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        assert_eq!(is("GET", &format!("/v2/images/{spelled}")), "read");
+    }
+
+    #[test]
+    fn what_must_be_escaped_stays_so() {
+        assert_eq!(plain("/a%2Fb/%7Eme/%zz/%"), "/a%2Fb/~me/%zz/%");
+    }
+
+    #[test]
+    fn what_is_made_depends_on_who_names_it() {
+        let profile = profile();
+        let makes =
+            |method: &str, path: &str| match makes(&profile.kinds, "image", &method.parse().unwrap(), path) {
+                None => "nothing".to_owned(),
+                Some(New::Named(kind)) => format!("named {}", kind.name),
+                Some(New::Unnamed(kind)) => format!("unnamed {}", kind.name),
+                Some(New::At(_, name)) => format!("at {name}"),
+            };
+        assert_eq!(makes("POST", "/g/v2/images/"), "named image");
+        assert_eq!(makes("POST", "/g/v2/tags"), "unnamed tag");
+        assert_eq!(makes("PUT", "/g/v2/tags/red"), "at image:/v2/tags/red");
+        assert_eq!(makes("PUT", "/v2/images/7/file"), "nothing");
+        assert_eq!(makes("DELETE", "/v2/tags/red"), "nothing");
+        assert_eq!(makes("POST", "/servers"), "nothing");
+    }
+
+    #[test]
+    fn a_patch_sets_the_fields_that_it_names() {
+        let profile = profile();
+        let kind = profile.kinds.collection("image", "/v2/images").unwrap();
+        let class = |content_type: &str, body: &str| {
+            let rule = kind.rule("PATCH", "");
+            class(kind, &rule, Some(content_type), body.as_bytes())
+        };
+        let patch = |fields: &[&str]| {
+            Some(replica::Class::Patch(fields.iter().map(|field| (*field).into()).collect()))
+        };
+        assert_eq!(class("application/json", r#"{"name":"x","tags":[1]}"#), patch(&["name", "tags"]));
+        let steps = r#"[{"op":"move","path":"/a~1b/0","from":"/c"},{"op":"add","path":"/d","value":1}]"#;
+        assert_eq!(class("application/json-patch+json", steps), patch(&["a/b", "c", "d"]));
+        let whole = r#"[{"op":"replace","path":"","value":{}}]"#;
+        assert_eq!(class("application/json-patch+json", whole), Some(replica::Class::Replace));
+        for unclear in ["", "[1]", "7", "{"] {
+            assert_eq!(class("application/json-patch+json", unclear), None, "{unclear}");
+        }
+        let below = kind.rule("PUT", "/file");
+        assert_eq!(super::class(kind, &below, None, b"\xff"), patch(&["/file"]));
+    }
+}

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::rewrite::Rewriting;
 use super::taken::{self, Understood};
 use super::understand::{self, Meaning, New, Target, understand};
-use super::{Replicas, answer};
+use super::{Replicas, answer, copies};
 use crate::body::{AnswerBody, LegBody};
 use crate::core::{Core, ServiceState, State};
 use crate::leg::{self, Carried, LegFailure};
@@ -71,7 +71,7 @@ pub(crate) async fn local(at: At<'_>, head: Box<Parts>, body: LegBody, speaker: 
 
 /// Makes a new replicated resource; or writes to one that is there.
 pub(crate) async fn create(at: At<'_>, head: Box<Parts>, body: LegBody, group: &Group) -> Outcome {
-    let Some(replicas) = at.core.shared.replicas.get() else {
+    let Some(replicas) = at.core.shared.replicas.as_ref() else {
         return Err(LegFailure::refused(no_replication()));
     };
     let (name, kinds) = (&at.service.name, &at.state.settings().profile.kinds);
@@ -97,7 +97,7 @@ pub(crate) fn check(at: At<'_>, head: &Parts, plan: &Plan) -> Result<(), Problem
     if !plan::replicates(plan) {
         return Ok(());
     }
-    if at.core.shared.replicas.get().is_none() {
+    if at.core.shared.replicas.as_ref().is_none() {
         return Err(no_replication());
     }
     let kinds = &at.state.settings().profile.kinds;
@@ -116,7 +116,7 @@ impl Group {
         Some(Group { sites: sites.collect::<Option<_>>()?, level })
     }
 
-    fn write(&self, head: &mut Parts) {
+    pub(super) fn write(&self, head: &mut Parts) {
         let sites: Vec<String> = self.sites.iter().map(|site| format!("\"{site}\"")).collect();
         for (name, text) in [(REPLICAS, sites.join(", ")), (LEVEL, self.level.name().to_owned())] {
             // The names of sites are printable ASCII.
@@ -130,7 +130,7 @@ impl Group {
 impl<'a> At<'a> {
     /// Where this service has replicated resources, or may have. One look at a counter where there are none.
     fn replicas(&self) -> Option<&'a Replicas> {
-        let replicas = self.core.shared.replicas.get().filter(|replicas| !replicas.known.is_empty())?;
+        let replicas = self.core.shared.replicas.as_ref().filter(|replicas| !replicas.known.is_empty())?;
         self.state.settings().profile.kinds.any(&self.service.name).then_some(replicas)
     }
 
@@ -152,7 +152,13 @@ impl<'a> At<'a> {
             Meaning::Read(target) if !target.place.readable => {
                 self.read_elsewhere(&target, *head, body).await
             }
-            Meaning::Read(_) | Meaning::Ordinary => self.rewritten(replicas, head, body, speaker).await,
+            Meaning::Read(_) | Meaning::Ordinary => {
+                let mut answer = self.rewritten(replicas, head, body, speaker).await;
+                if let Ok(answer) = &mut answer {
+                    copies::note(answer.headers_mut());
+                }
+                answer
+            }
         }
     }
 
