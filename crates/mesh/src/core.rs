@@ -193,6 +193,8 @@ pub(crate) struct Core {
     peers: RefCell<Admitted>,
     /// Their questions among them.
     questions: RefCell<Admitted>,
+    /// What their keepers say among them.
+    replicas: RefCell<Admitted>,
     state: RefCell<Rc<State>>,
     /// Not used yet.
     random: RefCell<Vec<u8>>,
@@ -208,6 +210,7 @@ impl Core {
             keys: RefCell::default(),
             peers: RefCell::default(),
             questions: RefCell::default(),
+            replicas: RefCell::default(),
             state,
             random: RefCell::default(),
         }
@@ -293,6 +296,11 @@ impl Core {
     /// Takes a place among the questions of one peer, whose bodies are read as a whole.
     pub(crate) fn admit_question(&self, site: &Rc<str>, most: usize) -> Option<PeerTicket> {
         admit(&self.questions, site, most)
+    }
+
+    /// Takes a place among what one peer's keeper says, which is read as a whole.
+    pub(crate) fn admit_keeper(&self, site: &Rc<str>, most: usize) -> Option<PeerTicket> {
+        admit(&self.replicas, site, most)
     }
 
     /// Sees the sites like this from now on.

@@ -30,6 +30,7 @@ use crate::merging::Combine;
 use crate::problem::Problem;
 use crate::replicas::operations;
 use crate::replicas::walk::{self, At, Group};
+use crate::replicas::wire;
 use crate::said;
 use crate::upgrade::{self, Switch};
 
@@ -459,6 +460,18 @@ pub(crate) async fn leg(
         return Problem::busy("this site has as many requests of yours in flight as it may").into_response();
     };
     // Every leg names its service, so that no client's path can be taken for a question.
+    if !request.headers().contains_key(leg::SERVICE)
+        && request.uri().path().starts_with(wire::PREFIX)
+        && let Some(replicas) = core.shared.replicas.clone()
+    {
+        let Some(place) = core.admit_keeper(&peer.site, wire::AT_ONCE) else {
+            return Problem::busy("this site has as many messages of yours as it may").into_response();
+        };
+        let patience = state.settings().timeouts.body_idle;
+        let mut response = Box::pin(wire::answer(&replicas, &peer, request, patience)).await;
+        response.body_mut().hold(Rc::new((ticket, place)));
+        return response;
+    }
     if !request.headers().contains_key(leg::SERVICE)
         && let Some(backstage) = state.settings().link.as_ref().and_then(|link| link.backstage.clone())
     {

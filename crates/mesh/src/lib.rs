@@ -39,6 +39,12 @@ pub use backstage::{Backstage, Question, Reply};
 pub use core::PeerSeen;
 pub use mesh::{Mesh, StartError};
 pub use settings::{Limits, Link, Replication, Service, Settings, Timeouts};
+/// Replicated resources, for whoever administers a site.
+pub mod replication {
+    pub use crate::replicas::admin::{
+        Change, Condition, Counts, Handle, Level, OpId, Pending, Refused, Replica, Resource, Unchangeable,
+    };
+}
 pub use sites::{Fixed, Sites, Standing};
 
 /// Any error, as libraries around HTTP pass them.

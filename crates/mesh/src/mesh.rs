@@ -26,6 +26,9 @@ use crate::front;
 use crate::handle::{self, Entry};
 use crate::metrics::{self, Counts};
 use crate::observe::Observer;
+use crate::replicas::keeper::{self, Making, Opening};
+use crate::replicas::{Order, Replicas};
+use crate::replication;
 use crate::settings::Settings;
 use crate::sites::Sites;
 use crate::upstream::Health;
@@ -54,6 +57,8 @@ type Configured = (Place, SocketAddr);
 pub struct Mesh {
     shared: Arc<Shared>,
     cores: Vec<CoreHandle>,
+    /// The thread that keeps replicated resources, where there can be any.
+    keeper: Option<KeeperHandle>,
     /// What listens now: the configured address and the real one.
     bound: Mutex<BTreeMap<Configured, SocketAddr>>,
 }
@@ -62,6 +67,18 @@ struct CoreHandle {
     counts: Arc<Counts>,
     commands: UnboundedSender<Command>,
     thread: JoinHandle<()>,
+}
+
+/// The keeper ends with this: nothing else closes its inbox, which all cores share.
+struct KeeperHandle {
+    orders: UnboundedSender<Order>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for KeeperHandle {
+    fn drop(&mut self) {
+        let _ = self.orders.send(Order::Drain(Duration::ZERO));
+    }
 }
 
 enum Command {
@@ -85,6 +102,8 @@ pub enum StartError {
     Identity(IdentityError),
     /// The application's profile cannot be used.
     Profile(String),
+    /// What is kept of replicated resources cannot be opened.
+    Replicas(String),
     /// A thread cannot be started.
     Thread(io::Error),
 }
@@ -94,7 +113,7 @@ impl fmt::Display for StartError {
         match self {
             StartError::Bind { address, source } => write!(f, "cannot listen at {address}: {source}"),
             StartError::Identity(error) => error.fmt(f),
-            StartError::Profile(why) => f.write_str(why),
+            StartError::Profile(why) | StartError::Replicas(why) => f.write_str(why),
             StartError::Thread(error) => write!(f, "cannot start a thread: {error}"),
         }
     }
@@ -110,12 +129,33 @@ impl Mesh {
         audit: Audit,
         secret: [u8; 16],
     ) -> Result<Mesh, StartError> {
+        let opening = settings.replication.as_ref().map(|own| Opening::Directory(own.directory.clone()));
+        Mesh::keeping(
+            settings,
+            threads,
+            audit,
+            secret,
+            opening.map(|own| (own, replica::Settings::default())),
+        )
+    }
+
+    /// The same, with replicated resources kept there.
+    pub(crate) fn keeping(
+        settings: Settings,
+        threads: NonZeroUsize,
+        audit: Audit,
+        secret: [u8; 16],
+        kept: Option<(Opening, replica::Settings)>,
+    ) -> Result<Mesh, StartError> {
         let limits = carry::Limits {
             per_sender: settings.limits.records_per_sender,
             lifetime: settings.limits.record_lifetime,
             ..carry::Limits::default()
         };
         let carry = Carry::new(&settings.profile.propagation, Secret::new(secret), limits);
+        let (orders, ordered) = unbounded_channel();
+        let replicas =
+            kept.is_some().then(|| Replicas { known: Arc::default(), orders, counts: Arc::default() });
         let shared = Arc::new(Shared {
             carry: carry.map_err(|error| StartError::Profile(error.to_string()))?,
             audit,
@@ -127,11 +167,18 @@ impl Mesh {
             away: AtomicUsize::new(0),
             peers: Mutex::default(),
             started: Instant::now(),
-            replicas: None,
+            replicas,
         });
-        let mut mesh = Mesh { shared, cores: Vec::new(), bound: Mutex::default() };
+        let mut mesh = Mesh { shared, cores: Vec::new(), keeper: None, bound: Mutex::default() };
         let (snapshot, tls) = snapshot(settings, &mesh.shared.revoked)?;
         let listeners = mesh.bind(&snapshot.settings, threads.get())?;
+        // Before anything is served: what is replicated must be known then.
+        if let (Some((opening, machine)), Some(replicas)) = (kept, mesh.shared.replicas.clone()) {
+            let (shared, first) = (Arc::clone(&mesh.shared), Arc::clone(&snapshot));
+            let counts = Arc::default();
+            let making = Making { shared, counts, first, replicas, orders: ordered, machine, opening };
+            mesh.keeper = Some(keep(making)?);
+        }
         for (index, listeners) in listeners.into_iter().enumerate() {
             let (commands, received) = unbounded_channel();
             let _ = commands.send(Command::Apply(Arc::clone(&snapshot), tls.clone(), listeners));
@@ -154,6 +201,7 @@ impl Mesh {
         for (core, listeners) in self.cores.iter().zip(listeners) {
             let _ = core.commands.send(Command::Apply(Arc::clone(&snapshot), tls.clone(), listeners));
         }
+        self.tell_keeper(Order::Apply(snapshot));
         Ok(())
     }
 
@@ -162,6 +210,7 @@ impl Mesh {
         for core in &self.cores {
             let _ = core.commands.send(Command::Sites(Arc::clone(sites)));
         }
+        self.tell_keeper(Order::Sites(Arc::clone(sites)));
     }
 
     /// Something says that a site is back, or gone: connections to it are tried now.
@@ -169,6 +218,7 @@ impl Mesh {
         for core in &self.cores {
             let _ = core.commands.send(Command::Hurry(site.clone()));
         }
+        self.tell_keeper(Order::Hurry(site.clone()));
     }
 
     /// Forwards everything to this site's own services from now on, or no longer.
@@ -211,7 +261,28 @@ impl Mesh {
         text.push_str("# HELP archipel_requests_in_flight Requests in flight.\n");
         text.push_str("# TYPE archipel_requests_in_flight gauge\n");
         text.push_str(&format!("archipel_requests_in_flight {in_flight}\n"));
+        if let Some(replicas) = &self.shared.replicas {
+            let _ = replicas.counts.render(&mut text);
+        }
         text
+    }
+
+    /// Replicated resources, where there can be any.
+    #[must_use]
+    pub fn replication(&self) -> Option<replication::Handle> {
+        let replicas = self.shared.replicas.as_ref()?;
+        Some(replication::Handle::new(replicas.orders.clone()))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn replicas(&self) -> Option<Replicas> {
+        self.shared.replicas.clone()
+    }
+
+    fn tell_keeper(&self, order: Order) {
+        if let Some(replicas) = &self.shared.replicas {
+            let _ = replicas.orders.send(order);
+        }
     }
 
     /// Requests in flight.
@@ -241,8 +312,12 @@ impl Mesh {
         for core in &self.cores {
             let _ = core.commands.send(Command::Drain(patience));
         }
+        self.tell_keeper(Order::Drain(patience));
         for core in self.cores {
             let _ = core.thread.join();
+        }
+        if let Some(thread) = self.keeper.and_then(|mut keeper| keeper.thread.take()) {
+            let _ = thread.join();
         }
     }
 
@@ -275,6 +350,19 @@ impl Mesh {
         bound.extend(new);
         Ok(listeners)
     }
+}
+
+/// Starts the keeper, and waits until it has opened what it kept.
+fn keep(making: Making) -> Result<KeeperHandle, StartError> {
+    let orders = making.replicas.orders.clone();
+    let (opened, waiting) = std::sync::mpsc::sync_channel(1);
+    let thread = std::thread::Builder::new()
+        .name("keeper".to_owned())
+        .spawn(move || keeper::run(making, opened))
+        .map_err(StartError::Thread)?;
+    let ended = || "the keeper of replicated resources ended".to_owned();
+    waiting.recv().unwrap_or_else(|_| Err(ended())).map_err(StartError::Replicas)?;
+    Ok(KeeperHandle { orders, thread: Some(thread) })
 }
 
 fn wanted(settings: &Settings) -> Vec<Configured> {

@@ -12,6 +12,10 @@ impl Count {
     pub(crate) fn add(&self, more: u64) {
         self.0.fetch_add(more, Ordering::Relaxed);
     }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// What one core counted.
@@ -52,7 +56,7 @@ const ROWS: [Row; 8] = [
 /// All cores' counts, in the text format of Prometheus.
 pub(crate) fn render(cores: &[Arc<Counts>], into: &mut String) -> fmt::Result {
     for (name, help, of) in ROWS {
-        let sum: u64 = cores.iter().map(|counts| of(counts).0.load(Ordering::Relaxed)).sum();
+        let sum: u64 = cores.iter().map(|counts| of(counts).get()).sum();
         writeln!(into, "# HELP archipel_{name}_total {help}")?;
         writeln!(into, "# TYPE archipel_{name}_total counter\narchipel_{name}_total {sum}")?;
     }

@@ -119,7 +119,8 @@ impl Message {
     }
 
     /// The map that every message carries.
-    pub(crate) fn map(&self) -> &ReplicaMap {
+    #[must_use]
+    pub fn map(&self) -> &ReplicaMap {
         match self {
             Message::Operations { map, .. } | Message::Confirm { map, .. } | Message::Behind { map, .. } => {
                 map

@@ -51,6 +51,7 @@ mod operation;
 pub mod order;
 mod record;
 mod resource;
+mod status;
 mod version;
 
 pub use clock::{Clock, Skew, Stamp};
@@ -60,4 +61,5 @@ pub use map::{Change, Naming, ReplicaMap, Unchangeable};
 pub use operation::{Body, Class, Doubt, Field, Level, LocalId, Meta, OpId, Operation, Who};
 pub use record::{Condition, Key, Record, Running, Stage, Unreadable};
 pub use resource::{Execution, How, Progress, Pruned, Resource, Snapshot, Step};
+pub use status::{Standing, Status};
 pub use version::Version;

@@ -4,8 +4,11 @@
 //! to services and to other sites as the others do. Cores look up where a resource is in [`Known`], which the
 //! keeper writes, and hand it the writes to replicated resources.
 
+pub(crate) mod admin;
 mod answer;
 pub(crate) mod copies;
+mod counts;
+pub(crate) mod keeper;
 mod known;
 pub(crate) mod operations;
 mod request;
@@ -13,12 +16,14 @@ mod rewrite;
 mod taken;
 mod understand;
 pub(crate) mod walk;
+pub(crate) mod wire;
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
@@ -26,6 +31,11 @@ use replica::{Meta, OpId, Reply};
 use scope::Site;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::core::Snapshot;
+use crate::sites::Sites;
+
+use admin::Admin;
+pub(crate) use counts::Counts;
 pub(crate) use known::{Known, Place, Seen};
 pub(crate) use request::{Content, Kept, Name, Scoped, Wanted};
 pub(crate) use rewrite::Rewritten;
@@ -35,6 +45,7 @@ pub(crate) use rewrite::Rewritten;
 pub(crate) struct Replicas {
     pub(crate) known: Arc<Known>,
     pub(crate) orders: mpsc::UnboundedSender<Order>,
+    pub(crate) counts: Arc<Counts>,
 }
 
 impl fmt::Debug for Replicas {
@@ -49,6 +60,15 @@ pub(crate) enum Order {
     Write(Box<Wanted>, oneshot::Sender<Answered>),
     /// What became of an operation.
     Fate(OpId, oneshot::Sender<Option<Fate>>),
+    /// What another site's keeper says, which is that site by its certificate.
+    Asked(Site, wire::Asked, oneshot::Sender<wire::Told>),
+    /// What an administrator asks for.
+    Admin(Admin),
+    /// As other cores: new settings, new sites, a site that is back, and the end.
+    Apply(Arc<Snapshot>),
+    Sites(Arc<dyn Sites>),
+    Hurry(Site),
+    Drain(Duration),
 }
 
 /// What a write came to.

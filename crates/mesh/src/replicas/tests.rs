@@ -250,7 +250,7 @@ impl Stage {
             away: 0.into(),
             peers: std::sync::Mutex::default(),
             started: Instant::now(),
-            replicas: Some(Replicas { known, orders }),
+            replicas: Some(Replicas { known, orders, counts: Arc::default() }),
         };
         let snapshot = Snapshot { settings, health: BTreeMap::new(), client_tls: None };
         let core = Core::new(Arc::new(shared), Arc::<metrics::Counts>::default(), Arc::new(snapshot));
@@ -268,6 +268,7 @@ impl Stage {
                         let fate = Fate { meta: Meta::from(&name(META)), sites };
                         let _ = answer.send((op.counter == 42).then_some(fate));
                     }
+                    _ => {}
                 }
             }
         });

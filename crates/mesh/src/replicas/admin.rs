@@ -1,0 +1,193 @@
+//! Replicated resources, for whoever administers a site.
+
+use std::fmt;
+
+pub use replica::{Change, Level, OpId, Unchangeable};
+use replica::{LocalId, Meta, Reply};
+use scope::Site;
+use tokio::sync::{mpsc, oneshot};
+
+use super::Order;
+
+/// One replicated resource as this site sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// Its name for clients: service, colon, path.
+    pub name: String,
+    /// The name of its kind in the profile, once that is known here.
+    pub kind: Option<String>,
+    /// When clients are answered, and what orders writes.
+    pub level: Level,
+    /// Its replicas.
+    pub replicas: Vec<Replica>,
+    /// How the one here is.
+    pub condition: Condition,
+    /// It was deleted; its vectors stay.
+    pub deleted: bool,
+}
+
+/// One replica of a resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replica {
+    /// Where.
+    pub site: Site,
+    /// Its name in that site's service, if it is known here.
+    pub local: Option<String>,
+    /// Operations that it is not known to have executed.
+    pub pending: usize,
+    /// When the oldest of them was accepted, in milliseconds of the wall clock.
+    pub since_ms: Option<u64>,
+}
+
+/// How the replica here is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// It can be read and written.
+    Good,
+    /// Its service has not got it yet, or there is no replica here.
+    Absent,
+    /// Its service refused, with this status, what another executed: it is not read.
+    Diverged(u16),
+    /// It is being given the state of another.
+    Copying,
+    /// Nobody knows whether its service executed something.
+    InDoubt,
+}
+
+/// An operation that a site is not known to have executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// Which.
+    pub op: OpId,
+    /// On what, by its name for clients.
+    pub resource: String,
+    /// What it does: `create`, `replace`, `delete`, `add`, `patch`, `action`.
+    pub class: &'static str,
+    /// On whose behalf.
+    pub user: String,
+    /// When it was accepted, in milliseconds of the wall clock.
+    pub since_ms: u64,
+}
+
+/// Numbers of the moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Resources that are known here, deleted ones too.
+    pub resources: usize,
+    /// Operations that are kept.
+    pub operations: usize,
+    /// Bytes of the bodies that are kept.
+    pub kept_bytes: u64,
+    /// Operations in doubt here.
+    pub in_doubt: usize,
+    /// What the disk says, while it takes nothing.
+    pub fault: Option<String>,
+}
+
+/// What an administrator asks for.
+pub(crate) enum Admin {
+    Resources(oneshot::Sender<Vec<Resource>>),
+    Pending(Site, oneshot::Sender<Vec<Pending>>),
+    InDoubt(oneshot::Sender<Vec<Pending>>),
+    Counts(oneshot::Sender<Counts>),
+    Settle(OpId, bool, Option<LocalId>, oneshot::Sender<bool>),
+    Change(Meta, Change, oneshot::Sender<Reply>),
+    Mended(Meta, oneshot::Sender<bool>),
+}
+
+/// Why the keeper did not do it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// No such resource, or no such operation in doubt.
+    Unknown,
+    /// Replicas cannot be changed so.
+    Unchangeable(Unchangeable),
+    /// The mesh ends.
+    Ends,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refused::Unknown => "nothing of that name is known here",
+            Refused::Unchangeable(Unchangeable::Detached) => "the replicas were let go",
+            Refused::Unchangeable(Unchangeable::AlreadyThere) => "that site has a replica already",
+            Refused::Unchangeable(Unchangeable::NotThere) => "that site has no replica",
+            Refused::Unchangeable(Unchangeable::Last) => {
+                "it is the last replica: delete the resource, or detach it"
+            }
+            Refused::Ends => "the mesh ends",
+        })
+    }
+}
+
+impl std::error::Error for Refused {}
+
+/// The keeper, for administrators. Its answers can be awaited on any runtime.
+#[derive(Clone)]
+pub struct Handle {
+    orders: mpsc::UnboundedSender<Order>,
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").finish_non_exhaustive()
+    }
+}
+
+impl Handle {
+    pub(crate) fn new(orders: mpsc::UnboundedSender<Order>) -> Handle {
+        Handle { orders }
+    }
+
+    /// The resources that are known here.
+    pub async fn resources(&self) -> Result<Vec<Resource>, Refused> {
+        self.ask(Admin::Resources).await
+    }
+
+    /// The operations that a site is not known to have executed.
+    pub async fn pending(&self, site: Site) -> Result<Vec<Pending>, Refused> {
+        self.ask(|reply| Admin::Pending(site, reply)).await
+    }
+
+    /// The operations of which nobody knows whether this site's service executed them.
+    pub async fn in_doubt(&self) -> Result<Vec<Pending>, Refused> {
+        self.ask(Admin::InDoubt).await
+    }
+
+    /// Numbers of the moment.
+    pub async fn counts(&self) -> Result<Counts, Refused> {
+        self.ask(Admin::Counts).await
+    }
+
+    /// Says whether an operation in doubt was executed; if not, it is now. A created resource needs its name in
+    /// this site's service: service, colon, path.
+    pub async fn settle(&self, op: OpId, executed: bool, local: Option<&str>) -> Result<(), Refused> {
+        let local = local.map(|name| LocalId(name.into()));
+        let settled = self.ask(|reply| Admin::Settle(op, executed, local, reply)).await?;
+        settled.then_some(()).ok_or(Refused::Unknown)
+    }
+
+    /// Changes where the replicas of a resource are.
+    pub async fn change(&self, resource: &str, change: Change) -> Result<(), Refused> {
+        let meta = Meta(resource.into());
+        match self.ask(|reply| Admin::Change(meta, change, reply)).await? {
+            Reply::Changed => Ok(()),
+            Reply::Unchanged(why) => Err(Refused::Unchangeable(why)),
+            _ => Err(Refused::Unknown),
+        }
+    }
+
+    /// Says that what made the replica here refuse was mended.
+    pub async fn mended(&self, resource: &str) -> Result<(), Refused> {
+        let meta = Meta(resource.into());
+        let mended = self.ask(|reply| Admin::Mended(meta, reply)).await?;
+        mended.then_some(()).ok_or(Refused::Unknown)
+    }
+
+    async fn ask<T>(&self, admin: impl FnOnce(oneshot::Sender<T>) -> Admin) -> Result<T, Refused> {
+        let (reply, told) = oneshot::channel();
+        self.orders.send(Order::Admin(admin(reply))).map_err(|_| Refused::Ends)?;
+        told.await.map_err(|_| Refused::Ends)
+    }
+}

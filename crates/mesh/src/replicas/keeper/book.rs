@@ -1,0 +1,300 @@
+//! What the keeper remembers of what it recorded: the same as on the disk, where it is needed at once.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use replica::{Body, Key, LocalId, Meta, OpId, Operation, Record};
+use scope::Site;
+use serde::{Deserialize, Serialize};
+
+use super::vault::{Change, Table, Vault};
+use crate::replicas::request::{Content, Kept, Name};
+
+/// So many operations that are over are remembered, for who asks what became of one.
+const FINISHED: usize = 10_000;
+
+/// How a resource is addressed, beside its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Shape {
+    /// The name of its kind in the profile.
+    pub(crate) kind: String,
+    /// What stands before its name's path.
+    pub(crate) prefix: String,
+}
+
+impl Shape {
+    /// Of the resource that a write is to, or makes.
+    fn of(kept: &KeptInfo, name: &Name) -> Shape {
+        let path = kept.path.trim_end_matches('/');
+        let collection = name.path().rsplit_once('/').map_or("", |(collection, _)| collection);
+        let prefix = path.strip_suffix(name.path()).or_else(|| path.strip_suffix(collection));
+        Shape { kind: kept.kind.clone(), prefix: prefix.unwrap_or_default().to_owned() }
+    }
+
+    /// The path of the resource with this name, for its service.
+    pub(crate) fn path(&self, name: &Name) -> String {
+        format!("{}{}", self.prefix, name.path())
+    }
+}
+
+/// What has to be known of a kept write without reading it.
+#[derive(Clone, Debug)]
+struct KeptInfo {
+    bytes: u64,
+    kind: String,
+    path: String,
+}
+
+impl KeptInfo {
+    fn of(kept: &Kept) -> KeptInfo {
+        let bytes = match &kept.content {
+            Content::Inline(bytes) => bytes.len() as u64,
+            Content::Spooled { length, .. } => *length,
+        };
+        KeptInfo { bytes, kind: kept.kind.clone(), path: kept.path.clone() }
+    }
+}
+
+/// An operation that is over: every replica that had to has executed it, or no site has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Finished {
+    pub(super) op: OpId,
+    pub(super) meta: Meta,
+    /// What this site's service said, where it executed or refused it and that is known.
+    pub(super) status: Option<u16>,
+    /// Where it was executed.
+    pub(super) sites: Vec<Site>,
+}
+
+/// An operation that is not over.
+#[derive(Clone, Debug)]
+pub(super) struct Open {
+    pub(super) meta: Meta,
+    body: Option<Body>,
+    /// What this site's service said.
+    pub(super) status: Option<u16>,
+}
+
+/// What comes along with what the machine wants recorded.
+pub(super) struct With<'w> {
+    /// Writes that operations among it may name.
+    pub(super) staged: &'w [Kept],
+    /// Operations that no site executes.
+    pub(super) withdrawn: &'w BTreeSet<OpId>,
+    /// Where a resource's replicas are.
+    pub(super) members: &'w dyn Fn(&Meta) -> Vec<Site>,
+}
+
+/// What is remembered.
+#[derive(Default)]
+pub(super) struct Book {
+    ops: BTreeMap<OpId, Open>,
+    bodies: HashMap<Arc<str>, OpId>,
+    kept: HashMap<Arc<str>, KeptInfo>,
+    kept_bytes: u64,
+    shapes: BTreeMap<Meta, Shape>,
+    finished: VecDeque<(u64, Finished)>,
+    /// Replicas that are none any more and still in the service, with their names there.
+    released: BTreeMap<Meta, (LocalId, Shape)>,
+    /// The last that is no replicated resource any more.
+    letting_go: Option<(Meta, Shape)>,
+}
+
+impl Book {
+    /// What is on the disk, and the machine's records.
+    pub(super) async fn read(vault: &Vault) -> Result<(Book, Vec<Record>), store::Error> {
+        let mut book = Book::default();
+        let mut records = Vec::new();
+        for (_, bytes) in vault.all::<Vec<u8>>(Table::Machine).await? {
+            let record = Record::read(&bytes)
+                .map_err(|error| store::Error::Corrupt(format!("a record of the replicas: {error:?}")))?;
+            if let Record::Operation(op) = &record {
+                book.open(op);
+            }
+            records.push(record);
+        }
+        vault.each_kept(|kept| book.keep(&kept)).await?;
+        for (key, shape) in vault.all::<Shape>(Table::Shape).await? {
+            book.shapes.insert(Meta(String::from_utf8_lossy(&key).into()), shape);
+        }
+        for (key, finished) in vault.all::<Finished>(Table::Finished).await? {
+            let number = key.try_into().map(u64::from_be_bytes).unwrap_or_default();
+            book.finished.push_back((number, finished));
+        }
+        for (key, released) in vault.all::<(LocalId, Shape)>(Table::Released).await? {
+            book.released.insert(Meta(String::from_utf8_lossy(&key).into()), released);
+        }
+        Ok((book, records))
+    }
+
+    /// Takes in what the machine wants recorded, with the writes that came along. Gives the resources that may
+    /// look different now.
+    pub(super) fn record(
+        &mut self,
+        put: Vec<Record>,
+        remove: Vec<Key>,
+        with: &With<'_>,
+        changes: &mut Vec<Change>,
+    ) -> Vec<Meta> {
+        let mut touched = Vec::new();
+        for key in remove {
+            match &key {
+                Key::Operation(id) => self.close(id, with, changes),
+                Key::State(meta) => {
+                    touched.push(meta.clone());
+                    if let Some(shape) = self.shapes.remove(meta) {
+                        self.letting_go = Some((meta.clone(), shape));
+                        changes.push(Change::remove(Table::Shape, meta.0.as_bytes()));
+                    }
+                }
+                Key::Site => {}
+            }
+            changes.push(Change::remove(Table::Machine, bytes_of(&key)));
+        }
+        for record in put {
+            match &record {
+                Record::Operation(op) => {
+                    self.open(op);
+                    let body = op.body.as_ref().filter(|Body(id)| !self.kept.contains_key(id));
+                    if let Some(kept) =
+                        body.and_then(|Body(id)| with.staged.iter().find(|kept| kept.id == *id))
+                    {
+                        self.keep(kept);
+                        changes.push(Change::put(Table::Kept, kept.id.as_bytes(), kept));
+                    }
+                }
+                Record::State { map, .. } => touched.push(map.meta.clone()),
+                Record::Site { .. } => {}
+            }
+            changes.push(Change::put(Table::Machine, bytes_of(&record.key()), &record.bytes()));
+        }
+        for meta in &touched {
+            self.find_shape(meta, changes);
+        }
+        touched
+    }
+
+    /// No site needs this write any more.
+    pub(super) fn erase(&mut self, Body(id): &Body, changes: &mut Vec<Change>) {
+        self.bodies.remove(id);
+        if let Some(info) = self.kept.remove(id) {
+            self.kept_bytes = self.kept_bytes.saturating_sub(info.bytes);
+            changes.push(Change::remove(Table::Kept, id.as_bytes()));
+        }
+    }
+
+    /// The service here answered so.
+    pub(super) fn answered(&mut self, op: &OpId, status: u16) {
+        if let Some(open) = self.ops.get_mut(op) {
+            open.status = Some(status);
+        }
+    }
+
+    pub(super) fn set_shape(&mut self, meta: &Meta, shape: Shape, changes: &mut Vec<Change>) {
+        changes.push(Change::put(Table::Shape, meta.0.as_bytes(), &shape));
+        self.shapes.insert(meta.clone(), shape);
+    }
+
+    /// A replica has to be removed from the service.
+    pub(super) fn note_release(&mut self, meta: &Meta, local: &LocalId, changes: &mut Vec<Change>) {
+        let Some(shape) = self.letting_go.take_if(|(own, _)| own == meta).map(|(_, shape)| shape) else {
+            return;
+        };
+        let released = (local.clone(), shape);
+        changes.push(Change::put(Table::Released, meta.0.as_bytes(), &released));
+        self.released.insert(meta.clone(), released);
+    }
+
+    /// It was removed.
+    pub(super) fn is_released(&mut self, meta: &Meta, changes: &mut Vec<Change>) {
+        if self.released.remove(meta).is_some() {
+            changes.push(Change::remove(Table::Released, meta.0.as_bytes()));
+        }
+    }
+
+    pub(super) fn released(&self, meta: &Meta) -> Option<&(LocalId, Shape)> {
+        self.released.get(meta)
+    }
+
+    pub(super) fn all_released(&self) -> Vec<Meta> {
+        self.released.keys().cloned().collect()
+    }
+
+    pub(super) fn shape(&self, meta: &Meta) -> Option<&Shape> {
+        self.shapes.get(meta)
+    }
+
+    /// The operation whose body this is.
+    pub(super) fn op_of(&self, kept: &str) -> Option<&OpId> {
+        self.bodies.get(kept)
+    }
+
+    pub(super) fn op(&self, op: &OpId) -> Option<&Open> {
+        self.ops.get(op)
+    }
+
+    pub(super) fn is_kept(&self, id: &str) -> bool {
+        self.kept.contains_key(id)
+    }
+
+    pub(super) fn kept_bytes(&self) -> u64 {
+        self.kept_bytes
+    }
+
+    pub(super) fn finished(&self, op: &OpId) -> Option<&Finished> {
+        self.finished.iter().rev().map(|(_, finished)| finished).find(|finished| finished.op == *op)
+    }
+
+    fn open(&mut self, op: &Operation) {
+        let status = self.ops.get(&op.id).and_then(|open| open.status);
+        if let Some(Body(id)) = &op.body {
+            self.bodies.insert(Arc::clone(id), op.id.clone());
+        }
+        self.ops.insert(op.id.clone(), Open { meta: op.resource.clone(), body: op.body.clone(), status });
+    }
+
+    fn keep(&mut self, kept: &Kept) {
+        let info = KeptInfo::of(kept);
+        self.kept_bytes = self.kept_bytes.saturating_add(info.bytes);
+        self.kept.insert(Arc::clone(&kept.id), info);
+    }
+
+    fn close(&mut self, id: &OpId, with: &With<'_>, changes: &mut Vec<Change>) {
+        let Some(open) = self.ops.remove(id) else { return };
+        if let Some(body) = &open.body {
+            self.erase(body, changes);
+        }
+        let number = self.finished.back().map_or(0, |(number, _)| number.saturating_add(1));
+        let sites = if with.withdrawn.contains(id) { Vec::new() } else { (with.members)(&open.meta) };
+        let finished = Finished { op: id.clone(), meta: open.meta, status: open.status, sites };
+        changes.push(Change::put(Table::Finished, number.to_be_bytes(), &finished));
+        self.finished.push_back((number, finished));
+        while self.finished.len() > FINISHED {
+            let Some((oldest, _)) = self.finished.pop_front() else { break };
+            changes.push(Change::remove(Table::Finished, oldest.to_be_bytes()));
+        }
+    }
+
+    fn find_shape(&mut self, meta: &Meta, changes: &mut Vec<Change>) {
+        if is_provisional(meta) || self.shapes.contains_key(meta) {
+            return;
+        }
+        let name = Name::from(meta);
+        let mut bodies =
+            self.ops.values().filter(|open| open.meta == *meta).filter_map(|open| open.body.as_ref());
+        let found = bodies.find_map(|Body(id)| self.kept.get(id));
+        if let Some(shape) = found.map(|kept| Shape::of(kept, &name)) {
+            self.set_shape(meta, shape, changes);
+        }
+    }
+}
+
+/// Whether a resource has no name yet: its first replica gives it one.
+pub(super) fn is_provisional(meta: &Meta) -> bool {
+    meta.0.starts_with('~')
+}
+
+fn bytes_of(key: &Key) -> Vec<u8> {
+    // Into memory, types without a length unknown beforehand: it cannot fail.
+    postcard::to_allocvec(key).unwrap_or_default()
+}

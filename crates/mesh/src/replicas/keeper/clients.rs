@@ -1,0 +1,164 @@
+//! Clients that wait for the answer to a write.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use http::Response;
+use http::request::Parts;
+use replica::{Event, Meta, OpId, Reply, Subject, Ticket};
+use tokio::sync::oneshot;
+
+use super::book::is_provisional;
+use super::execute::inline;
+use super::{Deed, Keeper};
+use crate::replicas::request::{Scoped, Wanted};
+use crate::replicas::{Answered, Stand};
+
+/// So many wait at once; the next is told to come again.
+const WAITING: usize = 10_000;
+
+/// What the client sent, for the first execution. Never stored.
+type Sender = (Box<Parts>, Option<Scoped>);
+
+/// Who waits.
+#[derive(Default)]
+pub(super) struct Clients {
+    last: u64,
+    waiting: BTreeMap<Ticket, Client>,
+    by_op: BTreeMap<OpId, Ticket>,
+    senders: BTreeMap<OpId, Sender>,
+}
+
+enum Client {
+    Write {
+        answer: oneshot::Sender<Answered>,
+        meta: Option<Meta>,
+        op: Option<OpId>,
+        response: Option<Response<Bytes>>,
+    },
+    Change(oneshot::Sender<Reply>),
+}
+
+impl Clients {
+    fn ticket(&mut self) -> Ticket {
+        self.last = self.last.wrapping_add(1);
+        Ticket(self.last)
+    }
+
+    /// What the client of an operation sent, once.
+    pub(super) fn sender(&mut self, op: &OpId) -> Option<Sender> {
+        self.senders.remove(op)
+    }
+
+    /// What the service answered, if a client waits for it.
+    pub(super) fn responded(&mut self, op: &OpId, answered: Option<Response<Bytes>>) {
+        let Some(ticket) = self.by_op.get(op) else { return };
+        if let Some(Client::Write { response, .. }) = self.waiting.get_mut(ticket) {
+            *response = answered;
+        }
+    }
+}
+
+impl Keeper {
+    /// A client writes.
+    pub(super) fn write(&mut self, wanted: Wanted, answer: oneshot::Sender<Answered>) {
+        let Wanted { write, kept, head, scoped } = wanted;
+        let meta = match &write.subject {
+            Subject::Existing(meta) => Some(meta.clone()),
+            Subject::New { .. } => None,
+        };
+        if !self.has_room(inline(&kept) as u64) {
+            let (reply, op, sites) = (Reply::Unavailable, None, Vec::new());
+            let _ = answer.send(Answered { reply, op, meta, response: None, sites });
+            return;
+        }
+        let ticket = self.clients.ticket();
+        let client = Client::Write { answer, meta, op: None, response: None };
+        self.clients.waiting.insert(ticket, client);
+        let id = std::sync::Arc::clone(&kept.id);
+        self.event_with(Event::Accept { ticket, write }, &[kept], Vec::new());
+        let Some(accepted) = self.book.op_of(&id).cloned() else { return };
+        self.replicas.counts.accepted.add(1);
+        if let Some(Client::Write { op, .. }) = self.clients.waiting.get_mut(&ticket) {
+            *op = Some(accepted.clone());
+        }
+        self.clients.by_op.insert(accepted.clone(), ticket);
+        self.clients.senders.insert(accepted, (head, scoped));
+    }
+
+    /// An administrator changes where replicas are.
+    pub(super) fn change(&mut self, resource: Meta, change: replica::Change, answer: oneshot::Sender<Reply>) {
+        let ticket = self.clients.ticket();
+        self.clients.waiting.insert(ticket, Client::Change(answer));
+        self.event(Event::Change { ticket, resource, change });
+    }
+
+    /// Whether one more write can be kept.
+    fn has_room(&self, bytes: u64) -> bool {
+        let quota = self.core.state().settings().replication.as_ref().map_or(0, |own| own.quota);
+        self.ending.is_none()
+            && self.fault.is_none()
+            && self.clients.waiting.len() < WAITING
+            && self.book.kept_bytes().saturating_add(bytes) <= quota
+    }
+
+    /// The machine has an answer.
+    pub(super) fn answer(&mut self, ticket: Ticket, op: Option<OpId>, reply: Reply) {
+        if let Some(op) = &op {
+            self.clients.by_op.remove(op);
+            if self.book.op(op).is_none() {
+                self.clients.senders.remove(op);
+            }
+        }
+        match self.clients.waiting.remove(&ticket) {
+            Some(Client::Write { answer, meta, response, .. }) => {
+                let named = op.as_ref().and_then(|op| self.book.op(op)).map(|open| open.meta.clone());
+                let meta = named.or(meta).filter(|meta| !is_provisional(meta));
+                let sites = op.as_ref().map(|op| self.stands(op)).unwrap_or_default();
+                let _ = answer.send(Answered { reply, op, meta, response, sites });
+            }
+            Some(Client::Change(answer)) => drop(answer.send(reply)),
+            None => {}
+        }
+    }
+
+    /// The disk takes nothing: nobody waits for that. What was decided goes on once it does.
+    pub(super) fn tell_all_unknown(&mut self) {
+        for (_, client) in std::mem::take(&mut self.clients.waiting) {
+            if let Client::Write { answer, meta, op, .. } = client {
+                let meta = meta.filter(|meta| !is_provisional(meta));
+                let sites = op.as_ref().map(|op| self.stands(op)).unwrap_or_default();
+                let _ = answer.send(Answered { reply: Reply::Unknown, op, meta, response: None, sites });
+            }
+        }
+        self.clients.by_op.clear();
+    }
+
+    /// How far each replica is with an operation.
+    pub(super) fn stands(&self, op: &OpId) -> Vec<(scope::Site, Stand)> {
+        let Some(open) = self.book.op(op) else {
+            let finished = self.book.finished(op);
+            let done = |site: &scope::Site| {
+                let status = finished.and_then(|finished| finished.status).filter(|_| *site == self.here);
+                (site.clone(), Stand::Done(status))
+            };
+            return finished.map(|finished| finished.sites.iter().map(done).collect()).unwrap_or_default();
+        };
+        let stand = |(site, standing): (scope::Site, replica::Standing)| {
+            let stand = match standing {
+                replica::Standing::Done => Stand::Done(open.status.filter(|_| site == self.here)),
+                replica::Standing::Pending => Stand::Pending,
+                replica::Standing::Diverged { status } => Stand::Diverged(status),
+                replica::Standing::InDoubt => Stand::InDoubt,
+            };
+            (site, stand)
+        };
+        let standing = self.machine.standing(&open.meta, op).unwrap_or_default();
+        standing.into_iter().map(stand).collect()
+    }
+
+    /// Told once all so far is durable.
+    pub(super) fn tell_done(&mut self, reply: oneshot::Sender<bool>, done: bool) {
+        self.afterwards(Deed::Done(reply, done));
+    }
+}

@@ -1,0 +1,245 @@
+//! What the machine wants done, done.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Response;
+use replica::{Authority, Effect, Event, Execution, LocalId, Meta, OpId, Operation, Outcome, Timer};
+use scope::Site;
+use serde_json::json;
+use tokio::task::spawn_local;
+
+use super::copy::{self, Copied};
+use super::execute::Job;
+use super::vault::{Change, Table};
+use super::{Deed, Keeper, News, peers};
+use crate::replicas::request::Name;
+
+/// Before a replica that could not be removed is removed again.
+const RELEASE_AGAIN: Duration = Duration::from_secs(30);
+
+impl Keeper {
+    pub(super) fn carry_out(&mut self, deeds: Vec<Deed>) {
+        for deed in deeds {
+            match deed {
+                Deed::Effect(effect) => self.effect(effect),
+                Deed::Tell(reply, told) => drop(reply.send(told)),
+                Deed::Done(reply, done) => drop(reply.send(done)),
+            }
+        }
+    }
+
+    fn effect(&mut self, effect: Effect) {
+        match effect {
+            Effect::Answer { ticket, op, reply } => self.answer(ticket, op, reply),
+            Effect::Execute { operation, execution, local, authority } => {
+                self.execute(operation, execution, local, authority);
+            }
+            Effect::Probe { operation, execution, local } => self.probe(operation, execution, local),
+            Effect::InDoubt { resource, op } => {
+                self.replicas.counts.doubted.add(1);
+                self.note(&json!({ "in doubt": op.to_string(), "resource": *resource.0 }));
+            }
+            Effect::Diverged { resource, op, status } => {
+                self.replicas.counts.diverged.add(1);
+                self.note(&json!({ "diverged": *resource.0, "op": op.to_string(), "status": status }));
+            }
+            Effect::Send { to, message } => {
+                if let Some(messages) = self.outboxes.add(&to, message) {
+                    self.send(to, messages);
+                }
+            }
+            Effect::Wake { timer, after_ms } => self.wake(timer, after_ms),
+            Effect::CopyState { resource, from } => {
+                let (core, news) = (Rc::clone(&self.core), self.news.clone());
+                spawn_local(async move {
+                    let copied = copy::fetch(core, from, resource.clone()).await.map(Box::new);
+                    let _ = news.send(News::Fetched { resource, copied });
+                });
+            }
+            Effect::Install { resource, local } => self.install(resource, local),
+            Effect::Release { resource, local, keep } => {
+                if !keep && let Some(local) = local {
+                    self.release(resource, Name::from(&local));
+                }
+            }
+            Effect::Skewed { site, ahead_ms } => {
+                self.note(&json!({ "clock ahead": site.name(), "ms": ahead_ms }));
+            }
+            // These were taken down before.
+            Effect::Persist { .. } | Effect::Erase(_) => {}
+        }
+    }
+
+    fn job(
+        &mut self,
+        operation: Operation,
+        execution: Execution,
+        local: Option<LocalId>,
+        authority: Authority,
+    ) -> Job {
+        let chosen = self.machine.map(&operation.resource).is_some_and(|map| map.chosen);
+        let sender = match authority {
+            Authority::Sender => self.clients.sender(&execution.op),
+            Authority::Site | Authority::Unproven => None,
+        };
+        let (core, vault) = (Rc::clone(&self.core), self.vault.clone());
+        Job { core, vault, operation, execution, local, authority, chosen, sender }
+    }
+
+    fn execute(
+        &mut self,
+        operation: Operation,
+        execution: Execution,
+        local: Option<LocalId>,
+        authority: Authority,
+    ) {
+        self.busy += 1;
+        let (news, resource) = (self.news.clone(), operation.resource.clone());
+        let job = self.job(operation, execution.clone(), local, authority);
+        // Nothing is begun at the end: that it was not is known now, and would not be later.
+        let lost = authority == Authority::Sender && job.sender.is_none();
+        if self.ending.is_some() || lost {
+            let outcome = Outcome::NotExecuted;
+            let _ = news.send(News::Executed { resource, execution, outcome, response: None });
+            return;
+        }
+        let places = Rc::clone(&self.places);
+        spawn_local(async move {
+            // It is never closed.
+            let place = places.acquire().await;
+            let said = job.execute().await;
+            drop(place);
+            let (outcome, response) = (said.outcome, said.response);
+            let _ = news.send(News::Executed { resource, execution, outcome, response });
+        });
+    }
+
+    /// A service answered, or did not.
+    pub(super) fn executed(
+        &mut self,
+        resource: Meta,
+        execution: Execution,
+        outcome: Outcome,
+        response: Option<Response<Bytes>>,
+    ) {
+        match &outcome {
+            Outcome::Done { status, .. } => {
+                self.replicas.counts.executed.add(1);
+                self.book.answered(&execution.op, *status);
+            }
+            Outcome::Refused { status } => {
+                self.replicas.counts.refused.add(1);
+                self.book.answered(&execution.op, *status);
+            }
+            Outcome::Unknown => self.replicas.counts.doubted.add(1),
+            Outcome::NotExecuted => {}
+        }
+        self.clients.responded(&execution.op, response);
+        self.event(Event::Executed { resource, execution, outcome });
+    }
+
+    fn probe(&mut self, operation: Operation, execution: Execution, local: Option<LocalId>) {
+        self.busy += 1;
+        let (news, places) = (self.news.clone(), Rc::clone(&self.places));
+        let (resource, op): (Meta, OpId) = (operation.resource.clone(), execution.op.clone());
+        let job = self.job(operation, execution, local, Authority::Site);
+        spawn_local(async move {
+            let place = places.acquire().await;
+            let (executed, local) = job.probe().await;
+            drop(place);
+            let _ = news.send(News::Probed { resource, op, executed, local });
+        });
+    }
+
+    fn send(&self, to: Site, messages: Vec<replica::Message>) {
+        let (core, vault, news) = (Rc::clone(&self.core), self.vault.clone(), self.news.clone());
+        spawn_local(async move {
+            let arrived = peers::send(core, vault, to.clone(), messages).await;
+            let _ = news.send(News::Sent(to, arrived));
+        });
+    }
+
+    pub(super) fn send_next(&mut self, to: &Site) {
+        if let Some(messages) = self.outboxes.next(to) {
+            self.send(to.clone(), messages);
+        }
+    }
+
+    /// Sites that wait for the same do not all come back at the same moment.
+    fn wake(&mut self, timer: Timer, after_ms: u64) {
+        let mut random = [0; 1];
+        self.core.random(&mut random);
+        let [random] = random;
+        let after_ms = after_ms.saturating_mul(800 + u64::from(random) * 400 / 255) / 1000;
+        let (news, fired) = (self.news.clone(), timer.clone());
+        let waiting = spawn_local(async move {
+            tokio::time::sleep(Duration::from_millis(after_ms)).await;
+            let _ = news.send(News::Fired(fired));
+        });
+        if let Some(before) = self.timers.insert(timer, waiting.abort_handle()) {
+            before.abort();
+        }
+    }
+
+    /// The state of another replica came, or did not.
+    pub(super) fn fetched(&mut self, resource: Meta, copied: Option<Box<Copied>>) {
+        let Some(copied) = copied else { return self.event(Event::CopyFailed { resource }) };
+        let (map, snapshot) = (copied.map.clone(), copied.snapshot.clone());
+        let mut effects = Vec::new();
+        self.machine.on(super::now_ms(), Event::Fetched { map, snapshot }, &mut effects);
+        let taken = effects.iter().any(|effect| matches!(effect, Effect::Install { .. }));
+        let changes = taken.then(|| Change::put(Table::Copy, resource.0.as_bytes(), &*copied));
+        self.take(effects, &[], &std::collections::BTreeSet::new(), changes.into_iter().collect());
+    }
+
+    fn install(&mut self, resource: Meta, local: Option<LocalId>) {
+        self.busy += 1;
+        let (core, vault, news) = (Rc::clone(&self.core), self.vault.clone(), self.news.clone());
+        spawn_local(async move {
+            let installed = copy::install(core, vault, resource.clone(), local).await.ok();
+            let installed = installed.map(|(local, copied)| (local, Box::new(copied)));
+            let _ = news.send(News::Installed { resource, installed });
+        });
+    }
+
+    pub(super) fn installed(&mut self, resource: Meta, installed: Option<(Option<LocalId>, Box<Copied>)>) {
+        let Some((local, copied)) = installed else { return self.event(Event::CopyFailed { resource }) };
+        self.replicas.counts.copied.add(1);
+        let mut changes = vec![Change::remove(Table::Copy, resource.0.as_bytes())];
+        self.book.set_shape(&resource, copied.shape.clone(), &mut changes);
+        self.event_with(Event::Installed { resource, local }, &copied.writes, changes);
+    }
+
+    /// What has to be removed from the service, also if this process ends before it is.
+    pub(super) fn note_release(&mut self, effect: &Effect, changes: &mut Vec<Change>) {
+        if let Effect::Release { resource, local: Some(local), keep: false } = effect {
+            self.book.note_release(resource, local, changes);
+        }
+    }
+
+    pub(super) fn release(&self, resource: Meta, local: Name) {
+        let Some(shape) = self.book.released(&resource).map(|(_, shape)| shape.clone()) else { return };
+        let (core, news) = (Rc::clone(&self.core), self.news.clone());
+        spawn_local(async move {
+            let gone = copy::release(core, shape, local).await;
+            if !gone {
+                tokio::time::sleep(RELEASE_AGAIN).await;
+            }
+            let _ = news.send(News::Released { resource, gone });
+        });
+    }
+
+    pub(super) fn released(&mut self, resource: &Meta, gone: bool) {
+        if gone {
+            let mut changes = Vec::new();
+            self.book.is_released(resource, &mut changes);
+            let now = self.journal.add(super::Call { changes, deeds: Vec::new() });
+            self.carry_out(now);
+        } else if let Some((local, _)) = self.book.released(resource) {
+            let local = Name::from(local);
+            self.release(resource.clone(), local);
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! This site's service executes an operation, or is asked whether it did.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, LOCATION};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method, Request, Response};
+use http_body_util::{BodyExt, Collected, Limited};
+use plan::Sent;
+use profile::Kind;
+use replica::{Authority, Body, Class, Execution, How, LocalId, Operation, Outcome};
+use serde_json::Value;
+
+use super::replay::{self, Replay, Target};
+use super::vault::{Table, Vault};
+use crate::body::LegBody;
+use crate::core::{Core, State};
+use crate::leg::{self, Carried};
+use crate::problem::UNSENT;
+use crate::replicas::request::{Content, Kept, Name, Scoped};
+
+/// The longest answer that is read: it is held as a whole until its operation is durable.
+pub(super) const ANSWER_BYTES: usize = 16 << 20;
+
+/// One execution of an operation.
+pub(super) struct Job {
+    pub(super) core: Rc<Core>,
+    pub(super) vault: Vault,
+    pub(super) operation: Operation,
+    pub(super) execution: Execution,
+    pub(super) local: Option<LocalId>,
+    pub(super) authority: Authority,
+    /// Whether every site's service has the resource under the same id.
+    pub(super) chosen: bool,
+    /// What the client sent, where this is its own request.
+    pub(super) sender: Option<(Box<Parts>, Option<Scoped>)>,
+}
+
+/// What a service said.
+pub(super) struct Said {
+    pub(super) outcome: Outcome,
+    /// Its answer, where a client may wait for it and it could be read.
+    pub(super) response: Option<Response<Bytes>>,
+}
+
+impl From<Outcome> for Said {
+    fn from(outcome: Outcome) -> Said {
+        Said { outcome, response: None }
+    }
+}
+
+impl Job {
+    /// Has the service execute it.
+    pub(super) async fn execute(mut self) -> Said {
+        let Some(kept) = self.kept().await else { return Outcome::NotExecuted.into() };
+        let state = self.core.state();
+        let (head, body, carried) = match self.request(&state, &kept) {
+            Ok(request) => request,
+            Err(outcome) => return outcome.into(),
+        };
+        let Some(service) = state.service(&kept.service) else { return Outcome::NotExecuted.into() };
+        let answer =
+            Box::pin(leg::local(&self.core, &state, &service, head, body, carried.as_ref(), None)).await;
+        let response = match answer {
+            Ok(response) => response,
+            Err(failure) if failure.sent == Sent::No => return Outcome::NotExecuted.into(),
+            Err(_) => return Outcome::Unknown.into(),
+        };
+        let (head, body) = response.into_parts();
+        let body = Limited::new(body, ANSWER_BYTES).collect().await.ok().map(Collected::to_bytes);
+        let status = head.status.as_u16();
+        let unsent = head.headers.contains_key(UNSENT);
+        let response = body.map(|body| Response::from_parts(head.clone(), body));
+        let outcome = match status {
+            200..=299 | 303 => self.done(&state, &kept, &head, response.as_ref()),
+            _ if unsent => Outcome::NotExecuted,
+            300..=499 if self.authority == Authority::Sender => Outcome::Refused { status },
+            status if is_of_the_credential(status) => Outcome::NotExecuted,
+            300..=499 => Outcome::Refused { status },
+            _ => Outcome::Unknown,
+        };
+        Said { outcome, response }
+    }
+
+    /// Asks the service whether the effect of this execution is there, and under which id.
+    pub(super) async fn probe(self) -> (Option<bool>, Option<LocalId>) {
+        let Some(kept) = self.kept().await else { return (None, None) };
+        let state = self.core.state();
+        // What was made under an id that nobody knows cannot be looked for.
+        let Some(local) = self.local.as_ref().map(Name::from) else { return (None, None) };
+        let (meta, chosen, fields) =
+            (Name::from(&self.operation.resource), self.chosen, fields(&state, &kept));
+        let target = Target { meta: Some(&meta), local: Some(&local), chosen, fields: &fields };
+        let path = item_path(&kept, &self.operation.class, &local);
+        let Some((status, found)) = look(&self.core, &state, &kept.service, &path).await else {
+            return (None, None);
+        };
+        let there = match status {
+            200..=299 => true,
+            404 | 410 => false,
+            _ => return (None, None),
+        };
+        let compare = |how: &How| {
+            let written = replay::replay(&kept, &self.operation.class, how, &target)?.body;
+            let written: Value = serde_json::from_slice(&written).ok()?;
+            replay::agrees(&written, &serde_json::from_slice(&found).ok()?)
+        };
+        let executed = match &self.execution.how {
+            // Where clients choose the id, an older one may have been there: then what it says counts.
+            How::Create if there && chosen => compare(&How::Create).or(Some(true)),
+            How::Create => Some(there),
+            How::Delete => Some(!there),
+            how @ (How::Replace | How::Patch(_)) if there && kept.below.is_empty() => compare(how),
+            _ => None,
+        };
+        (executed, self.local.filter(|_| executed == Some(true)))
+    }
+
+    async fn kept(&self) -> Option<Kept> {
+        let Body(id) = self.operation.body.as_ref()?;
+        self.vault.get(Table::Kept, id.as_bytes()).await.ok()?
+    }
+
+    /// The request: the client's own, or the kept one under this site's credential.
+    fn request(
+        &mut self,
+        state: &State,
+        kept: &Kept,
+    ) -> Result<(Box<Parts>, LegBody, Option<Carried>), Outcome> {
+        let meta = Name::from(&self.operation.resource);
+        let local = self.local.as_ref().map(Name::from);
+        let fields = fields(state, kept);
+        let target =
+            Target { meta: Some(&meta), local: local.as_ref(), chosen: self.chosen, fields: &fields };
+        let (class, how) = (&self.operation.class, &self.execution.how);
+        if let Some((mut head, scoped)) = self.sender.take() {
+            let carried = scoped.map(|scoped| carried(state, &scoped)).transpose()?;
+            let (_, path) = replay::path(kept, class, how, &target);
+            head.uri = replay::with_query(&path, kept.query.as_deref()).ok_or(Outcome::NotExecuted)?;
+            let body = replay::body(kept, how, &target, &mut head.headers).ok_or(Outcome::NotExecuted)?;
+            return Ok((head, full(body), carried));
+        }
+        let Some(credentials) = credentials(state, &kept.service) else {
+            // A client waits for a decision; another replica waits until somebody gives this site a credential.
+            let decides = self.authority == Authority::Unproven;
+            return Err(if decides { Outcome::Refused { status: 403 } } else { Outcome::NotExecuted });
+        };
+        let replay = replay::replay(kept, class, how, &target).ok_or(Outcome::NotExecuted)?;
+        let (head, body) = under(credentials, replay);
+        Ok((head, body, None))
+    }
+
+    fn done(
+        &self,
+        state: &State,
+        kept: &Kept,
+        head: &http::response::Parts,
+        response: Option<&Response<Bytes>>,
+    ) -> Outcome {
+        let status = head.status.as_u16();
+        if self.execution.how != How::Create || self.chosen {
+            return Outcome::Done { status, local: None };
+        }
+        match created(state, kept, head.headers.get(LOCATION), response.map(Response::body)) {
+            Some(name) => Outcome::Done { status, local: Some(LocalId::from(&name)) },
+            // Half an answer does not say what was made.
+            None if response.is_none() => Outcome::Unknown,
+            None => Outcome::Done { status, local: None },
+        }
+    }
+}
+
+/// Whether an answer says something of this site's credential, or of the moment, rather than of the operation.
+///
+/// Another replica has executed it, so that it can be executed is known. A credential that expired, a role that
+/// is missing, a lock or a limit on requests would be a divergence for each operation that comes meanwhile, and a
+/// copy of the state would need the same credential: it is executed later, when somebody has mended that.
+fn is_of_the_credential(status: u16) -> bool {
+    matches!(status, 401 | 403 | 407 | 408 | 421 | 423 | 425 | 429)
+}
+
+/// What this site's service knows Archipel by.
+fn credentials<'s>(state: &'s State, service: &str) -> Option<&'s [(HeaderName, HeaderValue)]> {
+    let replication = state.settings().replication.as_ref()?;
+    replication.credentials.get(service).map(Vec::as_slice)
+}
+
+fn under(credentials: &[(HeaderName, HeaderValue)], replay: Replay) -> (Box<Parts>, LegBody) {
+    let (mut head, ()) = Request::new(()).into_parts();
+    (head.method, head.uri, head.headers) = (replay.method, replay.uri, replay.headers);
+    for (name, value) in credentials {
+        head.headers.insert(name, value.clone());
+    }
+    (Box::new(head), full(replay.body))
+}
+
+fn full(body: Bytes) -> LegBody {
+    if body.is_empty() { LegBody::Empty } else { LegBody::Full(body) }
+}
+
+/// The scope that the service's own calls carry, for this core.
+fn carried(state: &State, scoped: &Scoped) -> Result<Carried, Outcome> {
+    // A reload may have changed what can be said: then it is as if the service could not be asked.
+    let scope = state.scope(&scoped.text).map_err(|_| Outcome::NotExecuted)?;
+    let (entered, hops) = (scoped.entered.clone(), scoped.hops);
+    Ok(Carried { scope, entered, hops, sender: scoped.sender, token: scoped.token })
+}
+
+/// The kind of what a write is to.
+pub(super) fn kind<'s>(state: &'s State, service: &str, name: &str, path: &str) -> Option<&'s Kind> {
+    let kinds = &state.settings().profile.kinds;
+    let collection = || kinds.collection(service, path).filter(|kind| kind.name == name);
+    let item = || kinds.items(service, path).into_iter().map(|item| item.kind).find(|kind| kind.name == name);
+    collection().or_else(item)
+}
+
+fn fields(state: &State, kept: &Kept) -> String {
+    kind(state, &kept.service, &kept.kind, &kept.path).map(|kind| kind.fields.clone()).unwrap_or_default()
+}
+
+/// The path of a resource that a write is to, or made.
+fn item_path(kept: &Kept, class: &Class, local: &Name) -> String {
+    let path = kept.path.trim_end_matches('/');
+    let collection = if *class == Class::Create && kept.method == "POST" {
+        path
+    } else {
+        path.rsplit_once('/').map_or("", |(collection, _)| collection)
+    };
+    format!("{collection}/{}", local.id())
+}
+
+/// The name of what was made: what the answer says at the place of its kind's id, else the address that it gives.
+fn created(state: &State, kept: &Kept, location: Option<&HeaderValue>, body: Option<&Bytes>) -> Option<Name> {
+    let collection = kept.path.trim_end_matches('/');
+    let collection = if kept.method == "POST" {
+        collection
+    } else {
+        collection.rsplit_once('/').map_or("", |(collection, _)| collection)
+    };
+    let kind = kind(state, &kept.service, &kept.kind, collection)?;
+    let said = body.and_then(|body| {
+        let document: Value = serde_json::from_slice(body).ok()?;
+        document.pointer(&kind.id)?.as_str().map(str::to_owned)
+    });
+    let linked = || {
+        let address = location?.to_str().ok()?;
+        let path = address.split(['?', '#']).next()?.trim_end_matches('/');
+        path.rsplit_once('/').map(|(_, id)| id.to_owned())
+    };
+    named(state, &kept.service, &kind.name, collection, &said.or_else(linked)?)
+}
+
+/// The name of a resource with this id. `None`: no service's id is so.
+pub(super) fn named(state: &State, service: &str, kind: &str, collection: &str, id: &str) -> Option<Name> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~' | b':');
+    if id.is_empty() || !id.bytes().all(plain) {
+        return None;
+    }
+    let path = format!("{collection}/{id}");
+    let items = state.settings().profile.kinds.items(service, &path);
+    let own = items.into_iter().find(|item| item.below.is_empty() && item.kind.name == kind)?;
+    Some(Name::new(service, own.name))
+}
+
+/// Sends a request of Archipel's own to a service of this site.
+pub(super) async fn ask(
+    core: &Core,
+    state: &State,
+    service: &str,
+    replay: Replay,
+) -> Option<Response<Bytes>> {
+    let own = state.service(service)?;
+    let (head, body) = under(credentials(state, service)?, replay);
+    let answer = Box::pin(leg::local(core, state, &own, head, body, None, None)).await.ok()?;
+    let (head, body) = answer.into_parts();
+    let body = Limited::new(body, ANSWER_BYTES).collect().await.ok()?.to_bytes();
+    Some(Response::from_parts(head, body))
+}
+
+/// Reads something from a service of this site.
+pub(super) async fn look(core: &Core, state: &State, service: &str, path: &str) -> Option<(u16, Bytes)> {
+    let (method, uri) = (Method::GET, path.try_into().ok()?);
+    let mut headers = http::HeaderMap::new();
+    headers.insert(http::header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    let answer = ask(core, state, service, Replay { method, uri, headers, body: Bytes::new() }).await?;
+    Some((answer.status().as_u16(), answer.into_body()))
+}
+
+/// The body of a write, where it is at hand.
+pub(super) fn inline(kept: &Kept) -> usize {
+    match &kept.content {
+        Content::Inline(bytes) => bytes.len(),
+        Content::Spooled { .. } => 0,
+    }
+}
+
+/// A request of Archipel's own with a body.
+pub(super) fn request(method: Method, path: &str, kind: Option<&[u8]>, body: Bytes) -> Option<Replay> {
+    let mut headers = http::HeaderMap::new();
+    if let Some(kind) = kind.and_then(|kind| HeaderValue::from_bytes(kind).ok()) {
+        headers.insert(http::header::CONTENT_TYPE, kind);
+    }
+    if !body.is_empty() {
+        headers.insert(CONTENT_LENGTH, body.len().into());
+    }
+    Some(Replay { method, uri: path.try_into().ok()?, headers, body })
+}

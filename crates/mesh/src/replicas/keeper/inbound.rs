@@ -1,0 +1,156 @@
+//! What other sites' keepers say and ask.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use http::StatusCode;
+use replica::{Body, Event, Message, Meta, ReplicaMap, Snapshot};
+use scope::Site;
+use tokio::sync::oneshot;
+use tokio::task::spawn_local;
+
+use super::copy::{Copied, Source};
+use super::execute::inline;
+use super::vault::Table;
+use super::{Deed, Keeper, News, peers};
+use crate::replicas::request::{Kept, Name};
+use crate::replicas::wire::{Asked, Envelope, Told};
+
+/// A message, the writes that came with it, and those that it names and that are not here.
+type Opened = (Message, Vec<Kept>, Vec<std::sync::Arc<str>>);
+
+impl Keeper {
+    pub(super) fn asked(&mut self, from: Site, asked: Asked, reply: oneshot::Sender<Told>) {
+        // What cannot be recorded is not taken: it comes again.
+        let busy = self.fault.is_some() || self.ending.is_some();
+        match asked {
+            Asked::Messages(_) | Asked::State(_) if busy => {
+                drop(reply.send(told(StatusCode::SERVICE_UNAVAILABLE)));
+            }
+            Asked::Messages(bytes) => match self.open_envelope(&from, &bytes) {
+                Ok(messages) => self.gather(from, messages, reply),
+                Err(status) => drop(reply.send(told(status))),
+            },
+            Asked::Write(id) => self.give_write(&from, &id, reply),
+            Asked::State(name) => self.read_state(&from, &Meta(name.into()), reply),
+        }
+    }
+
+    fn open_envelope(&self, from: &Site, bytes: &[u8]) -> Result<Vec<Opened>, StatusCode> {
+        let envelope: Envelope = postcard::from_bytes(bytes).map_err(|_| StatusCode::BAD_REQUEST)?;
+        let mut opened = Vec::new();
+        for (message, writes) in envelope.messages {
+            let message = Message::read(&message).map_err(|_| StatusCode::BAD_REQUEST)?;
+            if !message.map().involved().any(|site| site == from) {
+                return Err(StatusCode::FORBIDDEN);
+            }
+            let names = peers::operations(&message).iter().filter(|op| self.book.op(&op.id).is_none());
+            let ids = names.filter_map(|op| op.body.as_ref()).map(|Body(id)| id.clone());
+            let here = |id: &str| self.book.is_kept(id) || writes.iter().any(|kept| *kept.id == *id);
+            let lacking = ids.filter(|id| !here(id)).collect();
+            opened.push((message, writes, lacking));
+        }
+        Ok(opened)
+    }
+
+    /// Fetches what a message names and did not bring, before the machine hears of it.
+    fn gather(&mut self, from: Site, messages: Vec<Opened>, reply: oneshot::Sender<Told>) {
+        if messages.iter().all(|(_, _, lacking)| lacking.is_empty()) {
+            let messages = messages.into_iter().map(|(message, writes, _)| (message, writes)).collect();
+            return self.arrived(&from, messages, false, reply);
+        }
+        let (core, news) = (Rc::clone(&self.core), self.news.clone());
+        spawn_local(async move {
+            let (mut complete, mut short) = (Vec::new(), false);
+            for (message, mut writes, lacking) in messages {
+                let mut all = true;
+                for id in lacking {
+                    match peers::fetch(&core, &from, &id).await {
+                        Some(kept) => writes.push(kept),
+                        None => all = false,
+                    }
+                }
+                if all {
+                    complete.push((message, writes));
+                }
+                short |= !all;
+            }
+            let _ = news.send(News::Arrived { from, messages: complete, lacking: short, reply });
+        });
+    }
+
+    /// Messages, with all that they name. Answered once they are durable.
+    pub(super) fn arrived(
+        &mut self,
+        from: &Site,
+        messages: Vec<(Message, Vec<Kept>)>,
+        lacking: bool,
+        reply: oneshot::Sender<Told>,
+    ) {
+        let quota = self.core.state().settings().replication.as_ref().map_or(0, |own| own.quota);
+        let mut status = if lacking { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::NO_CONTENT };
+        for (message, writes) in messages {
+            let more: u64 = writes.iter().map(|kept| inline(kept) as u64).sum();
+            if more > 0 && self.book.kept_bytes().saturating_add(more) > quota {
+                status = StatusCode::INSUFFICIENT_STORAGE;
+                continue;
+            }
+            self.event_with(Event::Received { from: from.clone(), message }, &writes, Vec::new());
+        }
+        self.afterwards(Deed::Tell(reply, told(status)));
+    }
+
+    /// Whether another site has a replica of a resource, or had one.
+    fn shares(&self, from: &Site, meta: &Meta) -> bool {
+        self.machine.map(meta).is_some_and(|map| map.involved().any(|site| site == from))
+    }
+
+    fn give_write(&self, from: &Site, id: &str, reply: oneshot::Sender<Told>) {
+        let of = self.book.op_of(id).and_then(|op| self.book.op(op));
+        if !of.is_some_and(|open| self.shares(from, &open.meta)) {
+            return drop(reply.send(told(StatusCode::NOT_FOUND)));
+        }
+        let (vault, id) = (self.vault.clone(), id.to_owned());
+        spawn_local(async move {
+            let kept = vault.get::<Kept>(Table::Kept, id.as_bytes()).await.ok().flatten();
+            let bytes = kept.and_then(|kept| postcard::to_allocvec(&kept).ok());
+            let answer = bytes.map(|bytes| (StatusCode::OK, Bytes::from(bytes)));
+            let _ = reply.send(answer.unwrap_or_else(|| told(StatusCode::NOT_FOUND)));
+        });
+    }
+
+    fn read_state(&self, from: &Site, meta: &Meta, reply: oneshot::Sender<Told>) {
+        let shape = self.book.shape(meta).cloned();
+        let (true, Some((map, snapshot)), Some(shape)) =
+            (self.shares(from, meta), self.machine.snapshot(meta), shape)
+        else {
+            return drop(reply.send(told(StatusCode::CONFLICT)));
+        };
+        let before = Box::new((map.clone(), snapshot.clone()));
+        let local = map.local(&self.here).filter(|_| self.machine.is_readable(meta));
+        let (core, vault, news) = (Rc::clone(&self.core), self.vault.clone(), self.news.clone());
+        let local = local.as_ref().map(Name::from);
+        let source = Source { core, vault, map, snapshot, shape, local };
+        spawn_local(async move {
+            let copied = source.read().await.map(Box::new);
+            let _ = news.send(News::Read { before, copied, reply });
+        });
+    }
+
+    /// The state was read; it is given away if nothing was executed meanwhile.
+    pub(super) fn give_state(
+        &self,
+        before: &(ReplicaMap, Snapshot),
+        copied: Option<Box<Copied>>,
+        reply: oneshot::Sender<Told>,
+    ) {
+        let same = self.machine.snapshot(&before.0.meta).as_ref() == Some(before);
+        let bytes = copied.filter(|_| same).and_then(|copied| postcard::to_allocvec(&*copied).ok());
+        let answer = bytes.map(|bytes| (StatusCode::OK, Bytes::from(bytes)));
+        let _ = reply.send(answer.unwrap_or_else(|| told(StatusCode::CONFLICT)));
+    }
+}
+
+fn told(status: StatusCode) -> Told {
+    (status, Bytes::new())
+}

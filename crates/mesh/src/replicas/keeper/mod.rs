@@ -1,0 +1,470 @@
+//! The keeper drives the machine of replicated resources: its thread, its loop, its records.
+//!
+//! Everything that happens comes to one loop: orders of other threads, and news of the keeper's own tasks, which
+//! execute, send and fetch. What the machine wants recorded goes to the `vault`; what it wants done waits in the
+//! `journal` until that is durable, and is then done (`deeds`). While the disk takes nothing, the journal is tried
+//! again and again, new writes are refused, and nothing that was decided is lost: an outcome that a service gave is
+//! worth more than a fresh start from the records, which would leave it in doubt.
+//!
+//! In the order in which a write meets them: `clients` (who waits), `book` (what is remembered), `journal`, `vault`
+//! and `seal` (the disk), `deeds`, `execute` and `replay` (the service), `peers` and `inbound` (other sites),
+//! `copy` (states), `show` (what is told).
+
+mod book;
+mod clients;
+mod copy;
+mod deeds;
+mod execute;
+mod inbound;
+mod journal;
+mod peers;
+mod replay;
+mod seal;
+mod show;
+mod vault;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use http::Response;
+use replica::{
+    Effect, Event, Execution, LocalId, Machine, Message, Meta, OpId, Outcome, ReplicaMap, Reply, Snapshot,
+    Timer,
+};
+use scope::Site;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::{AbortHandle, LocalSet, spawn_local};
+use tokio::time::Instant;
+
+use self::book::{Book, With};
+use self::clients::Clients;
+use self::copy::Copied;
+use self::journal::{Call, Journal};
+use self::peers::Outboxes;
+use self::vault::{Change, Vault};
+use super::wire::Told;
+use super::{Order, Replicas};
+use crate::core::{Core, Shared};
+use crate::metrics;
+use crate::replicas::request::Kept;
+
+/// How often the keeper looks which sites can be reached.
+const GLANCE: Duration = Duration::from_secs(1);
+/// So many executions at a time: more wait, and no service drowns in what comes after a long cut.
+const AT_ONCE: usize = 64;
+/// Orders that are taken together, before the disk is asked.
+const TOGETHER: usize = 256;
+/// The pauses before a disk that failed is tried again, from the first to the longest.
+const PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// What is done once what came before it is durable.
+enum Deed {
+    /// What the machine wants.
+    Effect(Effect),
+    /// Another site is told.
+    Tell(oneshot::Sender<Told>, Told),
+    /// An administrator is told.
+    Done(oneshot::Sender<bool>, bool),
+}
+
+/// What the keeper's own tasks tell it.
+enum News {
+    Committed(Result<(), store::Error>),
+    /// A disk that failed may be tried again.
+    TryAgain,
+    Executed {
+        resource: Meta,
+        execution: Execution,
+        outcome: Outcome,
+        response: Option<Response<Bytes>>,
+    },
+    Probed {
+        resource: Meta,
+        op: OpId,
+        executed: Option<bool>,
+        local: Option<LocalId>,
+    },
+    Fired(Timer),
+    /// Messages to a site are on their way no more.
+    Sent(Site, bool),
+    /// Messages of a site, with the writes that they name. Whether some could not be had.
+    Arrived {
+        from: Site,
+        messages: Vec<(Message, Vec<Kept>)>,
+        lacking: bool,
+        reply: oneshot::Sender<Told>,
+    },
+    /// The state here, for another site.
+    Read {
+        before: Box<(ReplicaMap, Snapshot)>,
+        copied: Option<Box<Copied>>,
+        reply: oneshot::Sender<Told>,
+    },
+    /// The state of another site.
+    Fetched {
+        resource: Meta,
+        copied: Option<Box<Copied>>,
+    },
+    Installed {
+        resource: Meta,
+        installed: Option<(Option<LocalId>, Box<Copied>)>,
+    },
+    Released {
+        resource: Meta,
+        gone: bool,
+    },
+}
+
+/// What a keeper is made of, beside the mesh.
+pub(crate) struct Making {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) counts: Arc<metrics::Counts>,
+    pub(crate) first: Arc<crate::core::Snapshot>,
+    pub(crate) replicas: Replicas,
+    pub(crate) orders: UnboundedReceiver<Order>,
+    pub(crate) machine: replica::Settings,
+    pub(crate) opening: Opening,
+}
+
+/// Where the keeper's records are.
+pub(crate) enum Opening {
+    /// In this directory.
+    Directory(std::path::PathBuf),
+    /// On this engine, with a key in that directory.
+    #[cfg(test)]
+    Engine(Arc<dyn store::engine::Engine>, std::path::PathBuf),
+}
+
+/// Runs a keeper on this thread until it is drained. Says first whether it could be opened.
+pub(crate) fn run(making: Making, opened: std::sync::mpsc::SyncSender<Result<(), String>>) {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return drop(opened.send(Err(error.to_string()))),
+    };
+    LocalSet::new().block_on(&runtime, async move {
+        match Keeper::open(making).await {
+            Ok((keeper, orders, news)) => {
+                let _ = opened.send(Ok(()));
+                keeper.follow(orders, news).await;
+            }
+            Err(why) => drop(opened.send(Err(why))),
+        }
+    });
+}
+
+struct Keeper {
+    core: Rc<Core>,
+    here: Site,
+    replicas: Replicas,
+    vault: Vault,
+    machine: Machine,
+    book: Book,
+    journal: Journal<Deed>,
+    clients: Clients,
+    timers: BTreeMap<Timer, AbortHandle>,
+    outboxes: Outboxes,
+    /// Sites that are known not to be reachable.
+    down: BTreeSet<Site>,
+    news: UnboundedSender<News>,
+    places: Rc<Semaphore>,
+    /// Executions, probes and installations in flight.
+    busy: usize,
+    /// What the disk said, and how long to wait before it is tried again.
+    fault: Option<(String, Duration)>,
+    /// Until when to finish.
+    ending: Option<Instant>,
+    glances: u32,
+}
+
+impl Keeper {
+    async fn open(
+        making: Making,
+    ) -> Result<(Keeper, UnboundedReceiver<Order>, UnboundedReceiver<News>), String> {
+        let vault = open_vault(&making.opening).await?;
+        let (book, records) = Book::read(&vault).await.map_err(|error| error.to_string())?;
+        let here = making.first.settings.site.clone();
+        let machine = Machine::restore(here.clone(), making.machine, records);
+        let (news, told) = unbounded_channel();
+        let core = Rc::new(Core::new(making.shared, making.counts, making.first));
+        let mut keeper = Keeper {
+            core,
+            here,
+            replicas: making.replicas,
+            vault,
+            machine,
+            book,
+            journal: Journal::default(),
+            clients: Clients::default(),
+            timers: BTreeMap::new(),
+            outboxes: Outboxes::default(),
+            down: BTreeSet::new(),
+            news,
+            places: Rc::new(Semaphore::new(AT_ONCE)),
+            busy: 0,
+            fault: None,
+            ending: None,
+            glances: 0,
+        };
+        for meta in keeper.machine.resources().cloned().collect::<Vec<_>>() {
+            keeper.show(&meta);
+        }
+        let mut effects = Vec::new();
+        keeper.machine.start(now_ms(), &mut effects);
+        keeper.take(effects, &[], &BTreeSet::new(), Vec::new());
+        for meta in keeper.book.all_released() {
+            keeper.released(&meta, false);
+        }
+        keeper.commit();
+        Ok((keeper, making.orders, told))
+    }
+
+    async fn follow(mut self, mut orders: UnboundedReceiver<Order>, mut news: UnboundedReceiver<News>) {
+        let mut glance = tokio::time::interval(GLANCE);
+        loop {
+            let end = self.ending.unwrap_or_else(far);
+            tokio::select! {
+                order = orders.recv() => match order {
+                    Some(order) => self.order(order),
+                    None => self.ending = self.ending.or(Some(Instant::now())),
+                },
+                // The keeper has a sender itself.
+                Some(told) = news.recv() => self.hear(told),
+                _ = glance.tick() => self.look(),
+                () = tokio::time::sleep_until(end) => break,
+            }
+            for _ in 0..TOGETHER {
+                match (news.try_recv(), orders.try_recv()) {
+                    (Err(_), Err(_)) => break,
+                    (told, order) => {
+                        told.into_iter().for_each(|told| self.hear(told));
+                        order.into_iter().for_each(|order| self.order(order));
+                    }
+                }
+            }
+            self.commit();
+            if self.ending.is_some() && self.busy == 0 && self.journal.is_empty() {
+                break;
+            }
+        }
+        orders.close();
+        self.vault.close().await;
+    }
+
+    fn order(&mut self, order: Order) {
+        match order {
+            Order::Write(wanted, answer) => self.write(*wanted, answer),
+            Order::Fate(op, answer) => drop(answer.send(self.fate(&op))),
+            Order::Asked(from, asked, reply) => self.asked(from, asked, reply),
+            Order::Admin(admin) => self.administer(admin),
+            Order::Apply(snapshot) => self.core.apply(snapshot),
+            Order::Sites(sites) => {
+                self.core.see(sites);
+                self.look_at_sites();
+            }
+            Order::Hurry(site) => {
+                if let Some(pool) = &self.core.state().pool {
+                    pool.hurry(site.name());
+                }
+            }
+            Order::Drain(patience) => self.ending = Some(Instant::now() + patience),
+        }
+    }
+
+    fn hear(&mut self, news: News) {
+        match news {
+            News::Committed(result) => self.committed(result),
+            News::TryAgain => self.start_commit(self.journal.again()),
+            News::Executed { resource, execution, outcome, response } => {
+                self.busy = self.busy.saturating_sub(1);
+                self.executed(resource, execution, outcome, response);
+            }
+            News::Probed { resource, op, executed, local } => {
+                self.busy = self.busy.saturating_sub(1);
+                self.event(Event::Probed { resource, op, executed, local });
+            }
+            News::Fired(timer) => {
+                self.timers.remove(&timer);
+                self.event(Event::Fired(timer));
+            }
+            News::Sent(to, arrived) => {
+                self.outboxes.over(&to, arrived);
+                self.send_next(&to);
+            }
+            News::Arrived { from, messages, lacking, reply } => self.arrived(&from, messages, lacking, reply),
+            News::Read { before, copied, reply } => self.give_state(&before, copied, reply),
+            News::Fetched { resource, copied } => self.fetched(resource, copied),
+            News::Installed { resource, installed } => {
+                self.busy = self.busy.saturating_sub(1);
+                self.installed(resource, installed);
+            }
+            News::Released { resource, gone } => self.released(&resource, gone),
+        }
+    }
+
+    /// Something happened: the machine says what follows.
+    fn event(&mut self, event: Event) {
+        self.event_with(event, &[], Vec::new());
+    }
+
+    /// The same, with writes that came along, and changes that have to be durable with what the machine records.
+    fn event_with(&mut self, event: Event, staged: &[Kept], changes: Vec<Change>) {
+        let mut withdrawn = BTreeSet::new();
+        if let Event::Executed {
+            execution, outcome: Outcome::Refused { .. } | Outcome::NotExecuted, ..
+        } = &event
+        {
+            withdrawn.insert(execution.op.clone());
+        }
+        let mut effects = Vec::new();
+        self.machine.on(now_ms(), event, &mut effects);
+        self.take(effects, staged, &withdrawn, changes);
+    }
+
+    /// Takes down what has to be recorded; the rest waits for that.
+    fn take(
+        &mut self,
+        effects: Vec<Effect>,
+        staged: &[Kept],
+        withdrawn: &BTreeSet<OpId>,
+        mut changes: Vec<Change>,
+    ) {
+        let mut withdrawn = withdrawn.clone();
+        withdrawn.extend(effects.iter().filter_map(|effect| match effect {
+            Effect::Answer { op: Some(op), reply: Reply::Beaten, .. } => Some(op.clone()),
+            _ => None,
+        }));
+        let (mut touched, mut deeds) = (Vec::new(), Vec::new());
+        for effect in effects {
+            match effect {
+                Effect::Persist { put, remove } => {
+                    let machine = &self.machine;
+                    let members = |meta: &Meta| {
+                        let map = machine.map(meta);
+                        map.map(|map| map.members().into_iter().cloned().collect()).unwrap_or_default()
+                    };
+                    let with = With { staged, withdrawn: &withdrawn, members: &members };
+                    touched = self.book.record(put, remove, &with, &mut changes);
+                }
+                Effect::Erase(body) => self.book.erase(&body, &mut changes),
+                effect => {
+                    // Before the record of it goes: what to remove has to be known after a restart too.
+                    self.note_release(&effect, &mut changes);
+                    deeds.push(Deed::Effect(effect));
+                }
+            }
+        }
+        for meta in &touched {
+            self.show(meta);
+        }
+        let now = self.journal.add(Call { changes, deeds });
+        self.carry_out(now);
+    }
+
+    /// Something that is done once everything so far is durable.
+    fn afterwards(&mut self, deed: Deed) {
+        let now = self.journal.add(Call { changes: Vec::new(), deeds: vec![deed] });
+        self.carry_out(now);
+    }
+
+    /// Makes durable what waits for it, if the disk is free.
+    fn commit(&mut self) {
+        let changes = self.journal.next();
+        self.start_commit(changes);
+    }
+
+    fn start_commit(&self, changes: Option<Vec<Change>>) {
+        let Some(changes) = changes else { return };
+        let (vault, news) = (self.vault.clone(), self.news.clone());
+        spawn_local(async move {
+            let result = if changes.is_empty() { Ok(()) } else { vault.commit(&changes).await };
+            let _ = news.send(News::Committed(result));
+        });
+    }
+
+    fn committed(&mut self, result: Result<(), store::Error>) {
+        match result {
+            Ok(()) => {
+                self.replicas.counts.commits.add(1);
+                if self.fault.take().is_some() {
+                    self.note(&serde_json::json!({ "replicas": "the disk takes records again" }));
+                }
+                let deeds = self.journal.committed();
+                self.carry_out(deeds);
+            }
+            Err(error) => {
+                self.replicas.counts.commit_failures.add(1);
+                let pause = self.fault.take().map_or(PAUSE, |(_, pause)| (pause * 2).min(LONGEST_PAUSE));
+                self.note(&serde_json::json!({
+                    "replicas": "the disk does not take records; writes to replicated resources are refused",
+                    "error": error.to_string(),
+                }));
+                self.fault = Some((error.to_string(), pause));
+                self.tell_all_unknown();
+                let news = self.news.clone();
+                spawn_local(async move {
+                    tokio::time::sleep(pause).await;
+                    let _ = news.send(News::TryAgain);
+                });
+            }
+        }
+    }
+
+    /// Which sites can be reached, and what there is to count.
+    fn look(&mut self) {
+        self.look_at_sites();
+        self.glances = self.glances.wrapping_add(1);
+        if self.glances % 5 == 1 {
+            self.core.state().sweep();
+            self.count();
+        }
+    }
+
+    fn look_at_sites(&mut self) {
+        let state = self.core.state();
+        for site in state.sites.members() {
+            if *site == self.here {
+                continue;
+            }
+            let up = peers::is_up(&state, site);
+            let changed = if up { self.down.remove(site) } else { self.down.insert(site.clone()) };
+            if changed {
+                self.event(Event::Reach { site: site.clone(), up });
+            }
+        }
+    }
+
+    /// Writes a line for the operator.
+    fn note(&self, line: &serde_json::Value) {
+        self.core.shared.audit.write(line);
+    }
+}
+
+async fn open_vault(opening: &Opening) -> Result<Vault, String> {
+    let at = |directory: &Path, why: String| format!("replicated resources, {}: {why}", directory.display());
+    match opening {
+        Opening::Directory(directory) => Vault::open(directory).await.map_err(|why| at(directory, why)),
+        #[cfg(test)]
+        Opening::Engine(engine, directory) => {
+            let seal = seal::Seal::open(directory, true)?;
+            Vault::on(Arc::clone(engine), seal).await.map_err(|error| at(directory, error.to_string()))
+        }
+    }
+}
+
+fn far() -> Instant {
+    Instant::now() + Duration::from_secs(86_400)
+}
+
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,150 @@
+//! Messages to other sites: batched, one exchange with each at a time.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use link::Lane;
+use plan::{Knowledge, Reach};
+use replica::{Body, Message, Operation};
+use scope::Site;
+use tokio::time::timeout;
+
+use super::execute::inline;
+use super::vault::{Table, Vault};
+use crate::core::{Core, State};
+use crate::replicas::request::Kept;
+use crate::replicas::wire::{self, Envelope};
+
+/// Messages that wait for a site, at most. What is dropped comes again by the machine's own timer.
+const WAITING: usize = 4096;
+/// Messages in one envelope, at most, and bytes of writes among them; the receiver asks for the others.
+const TOGETHER: usize = 256;
+const INLINE_BYTES: usize = 4 << 20;
+/// The longest exchange: the receiver makes everything durable first, and may fetch writes before.
+const EXCHANGE: Duration = Duration::from_mins(1);
+/// A body above this has a connection to itself on the link.
+const SMALL: usize = 256 << 10;
+
+/// What waits for each site.
+#[derive(Default)]
+pub(super) struct Outboxes(BTreeMap<Site, Outbox>);
+
+#[derive(Default)]
+struct Outbox {
+    waiting: VecDeque<Message>,
+    sending: bool,
+}
+
+impl Outboxes {
+    /// Adds a message, and gives those that can be sent now.
+    pub(super) fn add(&mut self, to: &Site, message: Message) -> Option<Vec<Message>> {
+        let outbox = self.0.entry(to.clone()).or_default();
+        // Of two confirmations of one resource the later says all.
+        if matches!(message, Message::Confirm { .. }) {
+            let older = |other: &Message| {
+                matches!(other, Message::Confirm { .. }) && other.map().meta == message.map().meta
+            };
+            outbox.waiting.retain(|other| !older(other));
+        }
+        if outbox.waiting.len() < WAITING {
+            outbox.waiting.push_back(message);
+        }
+        self.next(to)
+    }
+
+    /// The next that can be sent: none while others are on their way.
+    pub(super) fn next(&mut self, to: &Site) -> Option<Vec<Message>> {
+        let outbox = self.0.get_mut(to).filter(|outbox| !outbox.sending && !outbox.waiting.is_empty())?;
+        outbox.sending = true;
+        let most = outbox.waiting.len().min(TOGETHER);
+        Some(outbox.waiting.drain(..most).collect())
+    }
+
+    /// An exchange is over. After one that failed nothing waits: the machine sends again what counts.
+    pub(super) fn over(&mut self, to: &Site, arrived: bool) {
+        if let Some(outbox) = self.0.get_mut(to) {
+            outbox.sending = false;
+            if !arrived {
+                outbox.waiting.clear();
+            }
+        }
+    }
+}
+
+/// Whether there is a point in sending something to a site.
+pub(super) fn is_up(state: &State, site: &Site) -> bool {
+    let failing =
+        || state.pool.as_ref().and_then(|pool| pool.state(site.name())).is_none_or(|peer| peer.failing);
+    match state.reach(site) {
+        Reach::Yes => true,
+        Reach::Unknown => !failing(),
+        Reach::Unreachable | Reach::Quarantined => false,
+    }
+}
+
+/// Sends messages, with the writes that they name as far as they are short. Whether they arrived.
+pub(super) async fn send(core: Rc<Core>, vault: Vault, to: Site, messages: Vec<Message>) -> bool {
+    let mut envelope = Envelope::default();
+    let mut bytes = 0;
+    for message in messages {
+        let mut writes = Vec::new();
+        for op in operations(&message) {
+            let Some(Body(id)) = &op.body else { continue };
+            if bytes >= INLINE_BYTES {
+                break;
+            }
+            if let Ok(Some(kept)) = vault.get::<Kept>(Table::Kept, id.as_bytes()).await {
+                bytes += inline(&kept);
+                writes.push(kept);
+            }
+        }
+        envelope.messages.push((message.bytes(), writes));
+    }
+    let body = postcard::to_allocvec(&envelope).unwrap_or_default();
+    let told = exchange(&core, &to, Method::POST, wire::MESSAGES, body.into()).await;
+    told.is_some_and(|(status, _)| status.is_success())
+}
+
+/// The operations that a message brings.
+pub(super) fn operations(message: &Message) -> &[Operation] {
+    match message {
+        Message::Operations { operations, .. } => operations,
+        Message::Confirm { .. } | Message::Behind { .. } => &[],
+    }
+}
+
+/// Asks another site for a write.
+pub(super) async fn fetch(core: &Core, from: &Site, id: &str) -> Option<Kept> {
+    let path = format!("{}{id}", wire::WRITES);
+    let (status, body) = exchange(core, from, Method::GET, &path, Bytes::new()).await?;
+    let kept: Kept = postcard::from_bytes(&body).ok().filter(|_| status.is_success())?;
+    (*kept.id == *id).then_some(kept)
+}
+
+/// One question to another site's keeper, and its answer.
+pub(super) async fn exchange(
+    core: &Core,
+    to: &Site,
+    method: Method,
+    path: &str,
+    body: Bytes,
+) -> Option<(StatusCode, Bytes)> {
+    let state = core.state();
+    let pool = state.pool.clone()?;
+    if matches!(state.reach(to), Reach::Quarantined) {
+        return None;
+    }
+    let lane = if body.len() <= SMALL { Lane::Small } else { Lane::Long };
+    let request = Request::builder().method(method).uri(path).body(Full::new(body)).ok()?;
+    let exchange = async {
+        let answer = pool.send(to.name(), request, lane).await.ok()?;
+        let status = answer.status();
+        let body = Limited::new(answer.into_body(), wire::LONGEST).collect().await.ok()?.to_bytes();
+        Some((status, body))
+    };
+    timeout(EXCHANGE, exchange).await.ok().flatten()
+}

@@ -1,0 +1,238 @@
+//! The request that executes a kept write at a service, in the way that the machine says.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Uri};
+use replica::{Class, Field, How};
+use serde_json::Value;
+
+use crate::replicas::request::{Content, Kept, Name};
+
+/// Headers that say something of a body which is no longer the one that was sent.
+const DIGESTS: [&str; 4] = ["content-md5", "digest", "content-digest", "repr-digest"];
+
+/// A request to a service.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Replay {
+    pub(super) method: Method,
+    pub(super) uri: Uri,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+/// What a write is to, at this site.
+pub(super) struct Target<'t> {
+    /// By the name that clients use; none that was not given yet.
+    pub(super) meta: Option<&'t Name>,
+    /// In this site's service.
+    pub(super) local: Option<&'t Name>,
+    /// Whether every site's service has it under the same id.
+    pub(super) chosen: bool,
+    /// Where its kind has the members that patches set, as a JSON pointer.
+    pub(super) fields: &'t str,
+}
+
+/// The path of a write: with this site's id in the place of the one that clients use.
+pub(super) fn path(kept: &Kept, class: &Class, how: &How, target: &Target<'_>) -> (Method, String) {
+    let method = Method::try_from(kept.method.as_str()).unwrap_or(Method::POST);
+    let path = kept.path.trim_end_matches('/');
+    let to_collection = *class == Class::Create && method == Method::POST;
+    match (how, target.local) {
+        // As it was made first.
+        (How::Create, _) if to_collection => (method, kept.path.clone()),
+        // It is not here, under an id that this site's service has to choose.
+        (How::Create, _) if !target.chosen => {
+            (Method::POST, path.rsplit_once('/').map_or(path, |(collection, _)| collection).to_owned())
+        }
+        // It is here: what makes it, sets all of it.
+        (How::Replace, Some(local)) if to_collection => (Method::PUT, format!("{path}/{}", local.id())),
+        (_, Some(local)) => {
+            let collection = path.rsplit_once('/').map_or("", |(collection, _)| collection);
+            (method, format!("{collection}/{}{}", local.id(), kept.below))
+        }
+        (_, None) => (method, format!("{path}{}", kept.below)),
+    }
+}
+
+/// The request as another site's client sent it, for this site's service. `None`: it cannot be one.
+pub(super) fn replay(kept: &Kept, class: &Class, how: &How, target: &Target<'_>) -> Option<Replay> {
+    let (method, path) = path(kept, class, how, target);
+    let uri = with_query(&path, kept.query.as_deref())?;
+    let mut headers = HeaderMap::new();
+    for (name, value) in &kept.headers {
+        headers.append(HeaderName::try_from(name).ok()?, HeaderValue::from_bytes(value).ok()?);
+    }
+    let body = body(kept, how, target, &mut headers)?;
+    Some(Replay { method, uri, headers, body })
+}
+
+pub(super) fn with_query(path: &str, query: Option<&str>) -> Option<Uri> {
+    match query {
+        Some(query) => format!("{path}?{query}").try_into().ok(),
+        None => path.try_into().ok(),
+    }
+}
+
+/// The body: without the members that were overwritten, and with this site's id where clients have theirs.
+pub(super) fn body(kept: &Kept, how: &How, target: &Target<'_>, headers: &mut HeaderMap) -> Option<Bytes> {
+    let Content::Inline(bytes) = &kept.content else { return None };
+    let is_json = headers
+        .get(CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok())
+        .is_some_and(|kind| kind.to_ascii_lowercase().contains("json"));
+    let changed =
+        is_json.then(|| serde_json::from_slice::<Value>(bytes).ok()).flatten().and_then(|mut value| {
+            let trimmed = match how {
+                How::Patch(fields) if kept.below.trim_end_matches('/').is_empty() => {
+                    trim(&mut value, target.fields, fields)
+                }
+                _ => false,
+            };
+            let renamed = match (target.meta, target.local) {
+                (Some(meta), Some(local)) if meta.id() != local.id() => {
+                    rename(&mut value, meta.id(), local.id())
+                }
+                _ => false,
+            };
+            (trimmed || renamed).then(|| Bytes::from(value.to_string()))
+        });
+    if changed.is_some() {
+        for name in DIGESTS {
+            headers.remove(name);
+        }
+    }
+    let body = changed.unwrap_or_else(|| Bytes::copy_from_slice(bytes));
+    headers.remove(CONTENT_LENGTH);
+    if !body.is_empty() {
+        headers.insert(CONTENT_LENGTH, body.len().into());
+    }
+    Some(body)
+}
+
+/// Leaves of a patch what sets these fields: members of an object, or steps of a JSON Patch. Whether anything went.
+fn trim(value: &mut Value, pointer: &str, fields: &BTreeSet<Field>) -> bool {
+    let wanted = |name: &str| fields.iter().any(|field| field.trim_start_matches('/') == name);
+    match value.pointer_mut(pointer) {
+        Some(Value::Object(members)) => {
+            let before = members.len();
+            members.retain(|name, _| wanted(name));
+            members.len() < before
+        }
+        Some(Value::Array(steps)) => {
+            let before = steps.len();
+            steps.retain(|step| {
+                let path = step.get("path").and_then(Value::as_str).unwrap_or_default();
+                wanted(path.trim_start_matches('/').split('/').next().unwrap_or_default())
+            });
+            steps.len() < before
+        }
+        _ => false,
+    }
+}
+
+/// Puts one id in the place of another, where a string is that id. Whether any was.
+fn rename(value: &mut Value, from: &str, to: &str) -> bool {
+    match value {
+        Value::String(text) if text == from => {
+            to.clone_into(text);
+            true
+        }
+        // All of them: not only up to the first.
+        Value::Array(values) => {
+            values.iter_mut().filter_map(|value| rename(value, from, to).then_some(())).count() > 0
+        }
+        Value::Object(members) => {
+            members.values_mut().filter_map(|value| rename(value, from, to).then_some(())).count() > 0
+        }
+        _ => false,
+    }
+}
+
+/// Whether what a write sets is so in a representation. `None`: it cannot be told.
+pub(super) fn agrees(written: &Value, found: &Value) -> Option<bool> {
+    match (written, found) {
+        (Value::Object(written), Value::Object(found)) => {
+            written.iter().try_fold(true, |so_far, (name, value)| match found.get(name) {
+                // What is not shown cannot be compared.
+                None => None,
+                Some(found) if value.is_object() => agrees(value, found).map(|same| so_far && same),
+                Some(found) => Some(so_far && value == found),
+            })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn kept(method: &str, path: &str, below: &str, body: &Value) -> Kept {
+        Kept {
+            id: "1".into(),
+            service: "image".to_owned(),
+            kind: "image".to_owned(),
+            method: method.to_owned(),
+            path: path.to_owned(),
+            below: below.to_owned(),
+            query: None,
+            headers: vec![("content-type".to_owned(), b"application/json".to_vec())],
+            content: Content::Inline(body.to_string().into_bytes()),
+        }
+    }
+
+    fn made(kept: &Kept, class: &Class, how: &How, chosen: bool) -> (String, Value) {
+        let (meta, local) = (Name::new("image", "/v2/images/m"), Name::new("image", "/v2/images/l"));
+        let target = Target { meta: Some(&meta), local: Some(&local), chosen, fields: "" };
+        let replay = replay(kept, class, how, &target).unwrap();
+        let body = serde_json::from_slice(&replay.body).unwrap_or_default();
+        (format!("{} {}", replay.method, replay.uri), body)
+    }
+
+    #[test]
+    fn a_write_is_addressed_by_the_id_that_the_service_here_has() {
+        let put = kept("PUT", "/glance/v2/images/m", "", &json!({"id": "m", "name": "m2"}));
+        let (line, body) = made(&put, &Class::Replace, &How::Replace, false);
+        assert_eq!((line.as_str(), body), ("PUT /glance/v2/images/l", json!({"id": "l", "name": "m2"})));
+        let file = kept("PUT", "/glance/v2/images/m", "/file", &json!(null));
+        let fields = BTreeSet::from([Field::from("/file")]);
+        let (line, _) = made(&file, &Class::Patch(fields.clone()), &How::Patch(fields), false);
+        assert_eq!(line, "PUT /glance/v2/images/l/file");
+    }
+
+    #[test]
+    fn what_is_made_by_post_is_made_so_everywhere_and_set_by_put_where_it_is() {
+        let post = kept("POST", "/v2/images", "", &json!({"name": "x"}));
+        assert_eq!(made(&post, &Class::Create, &How::Create, false).0, "POST /v2/images");
+        assert_eq!(made(&post, &Class::Create, &How::Replace, false).0, "PUT /v2/images/l");
+        let put = kept("PUT", "/v2/images/m", "", &json!({"name": "x"}));
+        assert_eq!(made(&put, &Class::Replace, &How::Create, false).0, "POST /v2/images");
+        assert_eq!(made(&put, &Class::Create, &How::Create, true).0, "PUT /v2/images/l");
+    }
+
+    #[test]
+    fn a_patch_keeps_only_the_fields_that_were_not_overwritten() {
+        let fields = BTreeSet::from([Field::from("name")]);
+        let how = How::Patch(fields.clone());
+        let patch = kept("PATCH", "/v2/images/m", "", &json!({"name": "x", "size": 7}));
+        assert_eq!(made(&patch, &Class::Patch(fields.clone()), &how, false).1, json!({"name": "x"}));
+        let steps =
+            json!([{"op": "replace", "path": "/name", "value": "x"}, {"op": "remove", "path": "/size"}]);
+        let patch = kept("PATCH", "/v2/images/m", "", &steps);
+        let left = json!([{"op": "replace", "path": "/name", "value": "x"}]);
+        assert_eq!(made(&patch, &Class::Patch(fields), &how, false).1, left);
+    }
+
+    #[test]
+    fn a_write_is_compared_with_what_it_set_and_with_nothing_else() {
+        let found = json!({"id": "l", "name": "x", "at": {"a": 1, "b": 2}});
+        assert_eq!(agrees(&json!({"name": "x", "at": {"a": 1}}), &found), Some(true));
+        assert_eq!(agrees(&json!({"name": "y"}), &found), Some(false));
+        assert_eq!(agrees(&json!({"secret": "y"}), &found), None);
+        assert_eq!(agrees(&json!([1]), &found), None);
+    }
+}

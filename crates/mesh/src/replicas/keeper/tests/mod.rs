@@ -1,0 +1,269 @@
+//! Three keepers over real links, each with a real application behind it. Cores' part is played by the tests:
+//! they hand in the writes.
+
+mod sites;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use replica::{LocalId, Reply};
+use sample::Fault;
+
+use self::sites::{Isles, NAMES, create, create_as, delete, patch, replace, site, until, upload};
+use crate::replicas::{Name, Seen, Stand};
+
+#[test]
+fn one_resource_is_made_at_each_site_under_one_name() {
+    let isles = Isles::new();
+    let answered = isles.write(0, create("one", &NAMES));
+    assert_eq!(answered.reply, Reply::Executed { status: 201 });
+    let response = answered.response.unwrap();
+    let meta = answered.meta.unwrap();
+    let location = response.headers().get("location").unwrap().to_str().unwrap();
+    assert_eq!(*meta.0, *format!("image:{location}"));
+    assert!(answered.sites.contains(&(site("A"), Stand::Done(Some(201)))));
+    isles.until_all_have(&["one"]);
+    isles.until_quiet();
+    let name = Name::from(&meta);
+    let mut ids = Vec::new();
+    for index in 0..NAMES.len() {
+        let Seen::Replicated(place) = isles.replicas(index).known.look_up(&name) else { panic!("{index}") };
+        assert!(place.readable);
+        let local = place.local.unwrap();
+        assert!(isles.images(index).contains_key(local.id()), "the service knows it so");
+        if index > 0 {
+            assert_eq!(isles.replicas(index).known.look_up(&local), Seen::Hidden);
+        }
+        ids.push(LocalId::from(&local));
+    }
+    ids.dedup();
+    assert_eq!(ids.len(), 3, "each service chose its own");
+}
+
+#[test]
+fn writes_at_any_site_reach_all_and_run_once_at_each() {
+    let isles = Isles::new();
+    let meta = isles.make(0, "one");
+    isles.until_all_have(&["one"]);
+    assert_eq!(isles.write(1, replace(&meta, "two")).reply, Reply::Executed { status: 200 });
+    isles.until_all_have(&["two"]);
+    assert_eq!(isles.write(2, patch(&meta, "three")).reply, Reply::Executed { status: 200 });
+    isles.until_all_have(&["three"]);
+    assert_eq!(isles.write(1, upload(&meta, b"content")).reply, Reply::Executed { status: 200 });
+    until("all have the file", || isles.counted(sample::Write::Upload, "three") == [1, 1, 1]);
+    let removed = isles.write(0, delete(&meta));
+    assert_eq!(removed.reply, Reply::Executed { status: 204 });
+    isles.until_all_have(&[]);
+    for (write, name) in [
+        (sample::Write::Create, "one"),
+        (sample::Write::Update, "two"),
+        (sample::Write::Update, "three"),
+        (sample::Write::Delete, "three"),
+    ] {
+        assert_eq!(isles.counted(write, name), [1, 1, 1], "{write:?} {name}");
+    }
+    isles.until_quiet();
+    assert_eq!(isles.replicas(1).known.look_up(&Name::from(&meta)), Seen::Ordinary);
+    let fate = sites::run(isles.replicas(0).fate(removed.op.unwrap())).unwrap();
+    assert!(fate.sites.iter().all(|(_, stand)| matches!(stand, Stand::Done(_))), "{fate:?}");
+}
+
+#[test]
+fn a_site_that_was_away_catches_up() {
+    let mut isles = Isles::new();
+    let meta = isles.make(0, "one");
+    isles.until_all_have(&["one"]);
+    isles.stop(2);
+    assert_eq!(isles.write(0, patch(&meta, "two")).reply, Reply::Executed { status: 200 });
+    assert_eq!(isles.write(1, patch(&meta, "three")).reply, Reply::Executed { status: 200 });
+    let other = isles.make(1, "other");
+    until("the others have it", || isles.names(0).len() == 2 && isles.names(1).len() == 2);
+    assert_eq!(isles.names(2), ["one"]);
+    isles.start(2);
+    isles.until_all_have(&["other", "three"]);
+    isles.until_quiet();
+    assert_eq!(isles.counted(sample::Write::Create, "other"), [1, 1, 1]);
+    assert!(matches!(isles.replicas(2).known.look_up(&Name::from(&other)), Seen::Replicated(_)));
+}
+
+#[test]
+fn a_refusal_of_the_first_replica_is_the_answer_and_no_other_executes() {
+    let isles = Isles::new();
+    let mut nameless = create("", &NAMES);
+    nameless.kept.content = crate::replicas::Content::Inline(b"{}".to_vec());
+    let answered = isles.write(0, nameless);
+    assert_eq!(answered.reply, Reply::Refused { status: 400 });
+    assert_eq!(answered.response.unwrap().status(), 400);
+    let meta = isles.make(0, "one");
+    isles.until_all_have(&["one"]);
+    isles.until_quiet();
+    let empty = isles.write(1, patch(&meta, ""));
+    assert_eq!(empty.reply, Reply::Refused { status: 400 });
+    assert_eq!(isles.write(1, patch(&meta, "two")).reply, Reply::Executed { status: 200 });
+    isles.until_all_have(&["two"]);
+    isles.until_quiet();
+    // Nothing stands between the one that was refused and the next.
+    assert_eq!(isles.counted(sample::Write::Update, "two"), [1, 1, 1]);
+    let refused = isles.isles.iter().map(|isle| isle.image.counts().writes(sample::Write::Update, ""));
+    assert_eq!(refused.sum::<u64>(), 0);
+}
+
+#[test]
+fn what_was_under_way_at_a_crash_goes_on_and_runs_once() {
+    let mut isles = Isles::new();
+    isles.stop(2);
+    // The service executes it and does not say so: nobody knows when the site goes down.
+    isles.isles[0].service.faults().set(Fault::Mute);
+    let (replicas, id) = (isles.replicas(0), "0c5a8b3e-1f2d-4e6a-9b7c-1d2e3f4a5b6c");
+    let writing = std::thread::spawn(move || {
+        sites::run(async move { replicas.write(Box::new(create_as(id, "one"))).await })
+    });
+    sites::run(isles.isles[0].service.faults().until_held(1));
+    isles.stop(0);
+    assert!(writing.join().unwrap().is_none(), "the client is told nothing: the process ends");
+    isles.isles[0].service.faults().set(Fault::None);
+    assert_eq!(isles.names(1).len(), 0, "nobody hears of what is not decided");
+    isles.start(0);
+    until("it is found to be executed", || isles.names(1) == ["one"]);
+    // Its neighbour, which has it to pass on, ends too; and the last one comes back.
+    isles.stop(1);
+    isles.start(1);
+    isles.start(2);
+    isles.until_all_have(&["one"]);
+    isles.until_quiet();
+    assert_eq!(isles.counted(sample::Write::Create, "one"), [1, 1, 1]);
+    assert_eq!(isles.counted(sample::Write::Update, "one"), [0, 0, 0]);
+}
+
+#[test]
+fn an_operation_in_doubt_is_shown_until_an_operator_settles_it() {
+    let mut isles = Isles::new();
+    isles.isles[0].service.faults().set(Fault::Mute);
+    let replicas = isles.replicas(0);
+    let writing = std::thread::spawn(move || {
+        sites::run(async move { replicas.write(Box::new(create("one", &NAMES))).await })
+    });
+    sites::run(isles.isles[0].service.faults().until_held(1));
+    isles.stop(0);
+    writing.join().unwrap();
+    isles.isles[0].service.faults().set(Fault::None);
+    isles.start(0);
+    let handle = isles.mesh(0).replication().unwrap();
+    until("it is shown", || sites::run(handle.in_doubt()).unwrap().len() == 1);
+    let doubted = sites::run(handle.in_doubt()).unwrap().remove(0);
+    assert_eq!((doubted.class, doubted.user.as_str()), ("create", "ada"));
+    let made = isles.images(0).into_keys().next().unwrap();
+    sites::run(handle.settle(doubted.op.clone(), true, Some(&format!("image:/images/{made}")))).unwrap();
+    isles.until_all_have(&["one"]);
+    assert_eq!(isles.counted(sample::Write::Create, "one"), [1, 1, 1]);
+    let again = sites::run(handle.settle(doubted.op, true, None));
+    assert_eq!(again, Err(crate::replication::Refused::Unknown));
+}
+
+#[test]
+fn neither_credentials_nor_bodies_lie_on_the_disk_in_clear() {
+    let mut isles = Isles::new();
+    isles.stop(2);
+    let secret = "a name that only the client knows";
+    let meta = isles.make(0, secret);
+    assert_eq!(isles.write(0, upload(&meta, b"CONTENT-OF-THE-FILE")).reply, Reply::Executed { status: 200 });
+    until("B has the file", || isles.counted(sample::Write::Upload, secret)[1] == 1);
+    isles.stop(0);
+    isles.stop(1);
+    for index in [0, 1] {
+        let directory = isles.isles[index].directory.path().to_owned();
+        let mut looked_at = 0;
+        for file in std::fs::read_dir(directory).unwrap() {
+            let content = std::fs::read(file.unwrap().path()).unwrap();
+            for what in [secret, "CONTENT-OF-THE-FILE", sites::TOKEN, sites::CREDENTIAL] {
+                let found = content.windows(what.len()).any(|part| part == what.as_bytes());
+                assert!(!found, "{what:?} is there in clear");
+            }
+            looked_at += content.len();
+        }
+        assert!(looked_at > 1000, "there is something to look at");
+    }
+    // It is there all the same.
+    for index in 0..NAMES.len() {
+        isles.start(index);
+    }
+    isles.until_all_have(&[secret]);
+    until("C has the file", || isles.counted(sample::Write::Upload, secret) == [1, 1, 1]);
+}
+
+#[test]
+fn a_disk_that_takes_nothing_stops_replicated_writes_only_and_loses_nothing() {
+    let disk = Arc::new(Flaky::default());
+    let isles = Isles::with_first_on(Some(Arc::clone(&disk) as Arc<dyn store::engine::Engine>));
+    let meta = isles.make(0, "one");
+    isles.until_all_have(&["one"]);
+    isles.until_quiet();
+    disk.full.store(true, Ordering::Relaxed);
+    let unknown = isles.write(0, patch(&meta, "two"));
+    assert_eq!(unknown.reply, Reply::Unknown);
+    assert!(unknown.op.is_some(), "it can be asked for");
+    assert_eq!(isles.write(0, patch(&meta, "three")).reply, Reply::Unavailable, "not recorded, not executed");
+    assert_eq!(isles.counted(sample::Write::Update, "two"), [0, 0, 0], "nothing runs that is not recorded");
+    let front = isles.mesh(0).addresses("image", false)[0];
+    assert!(!sites::get(front, "/images").is_empty(), "local requests go on");
+    let handle = isles.mesh(0).replication().unwrap();
+    let fault = sites::run(handle.counts()).unwrap().fault.unwrap();
+    assert!(fault.contains("full"), "{fault}");
+    disk.full.store(false, Ordering::Relaxed);
+    isles.until_all_have(&["two"]);
+    isles.until_quiet();
+    assert_eq!(isles.counted(sample::Write::Update, "two"), [1, 1, 1]);
+    assert_eq!(isles.counted(sample::Write::Update, "three"), [0, 0, 0]);
+    assert_eq!(isles.write(0, patch(&meta, "four")).reply, Reply::Executed { status: 200 });
+    let metrics = isles.mesh(0).metrics();
+    assert!(!metrics.contains("commit_failures_total 0\n"), "{metrics}");
+}
+
+#[test]
+fn a_store_of_another_key_or_without_one_is_refused_with_the_reason() {
+    let mut isles = Isles::new();
+    isles.make(0, "one");
+    isles.stop(0);
+    let directory = isles.isles[0].directory.path().to_owned();
+    std::fs::remove_file(directory.join("replicas.key")).unwrap();
+    let error = isles.try_start(0).err().unwrap().to_string();
+    assert!(error.contains("replicas.key: is missing"), "{error}");
+    std::fs::write(directory.join("replicas.key"), [7; 32]).unwrap();
+    let only_us = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(directory.join("replicas.key"), only_us).unwrap();
+    let error = isles.try_start(0).err().unwrap().to_string();
+    assert!(error.contains("sealed with another key"), "{error}");
+}
+
+/// An engine whose disk can be full.
+struct Flaky {
+    engine: store::memory::Memory,
+    full: AtomicBool,
+}
+
+impl Default for Flaky {
+    fn default() -> Flaky {
+        Flaky { engine: store::memory::Memory::new(), full: AtomicBool::new(false) }
+    }
+}
+
+impl store::engine::Engine for Flaky {
+    fn snapshot(&self) -> store::engine::Answer<Arc<dyn store::engine::Snapshot>> {
+        self.engine.snapshot()
+    }
+
+    fn commit(&self, commit: store::engine::Commit) -> store::engine::Answer<store::engine::Outcome> {
+        if self.full.load(Ordering::Relaxed) {
+            return Box::pin(std::future::ready(Err(store::Error::Full)));
+        }
+        self.engine.commit(commit)
+    }
+
+    fn syncs(&self) -> u64 {
+        self.engine.syncs()
+    }
+
+    fn close(&self) -> store::engine::Answer<()> {
+        self.engine.close()
+    }
+}

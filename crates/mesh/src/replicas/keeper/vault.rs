@@ -1,0 +1,244 @@
+//! What the keeper must not forget, on this site's disk. Every value is sealed.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use store::engine::Engine;
+use store::{Error, Limits, Query, Schema, Store, TableId};
+
+use super::seal::Seal;
+use crate::replicas::request::Kept;
+
+/// The store's file.
+const FILE: &str = "replicas.redb";
+
+/// More than any call of the machine writes: a write and its body are a few MiB at most.
+const LIMITS: Limits = Limits {
+    key_bytes: 8 << 10,
+    record_bytes: 64 << 20,
+    session_keys: 1 << 16,
+    session_bytes: 1 << 30,
+    attempts: 32,
+    backoff: std::time::Duration::from_micros(500),
+};
+
+/// Rows that are in memory at once while all are looked at.
+const PAGE: usize = 64;
+
+/// A table of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Table {
+    /// What the machine records.
+    Machine,
+    /// Writes, by their ids.
+    Kept,
+    /// Operations that are over.
+    Finished,
+    /// What kind a resource is of, by its name for clients.
+    Shape,
+    /// States of other replicas on their way into the service here, by the resource's name for clients.
+    Copy,
+    /// Replicas that are none any more, until the service has removed them.
+    Released,
+}
+
+/// A row of one table.
+#[derive(Serialize, Deserialize)]
+struct Row<const TABLE: u32> {
+    key: Vec<u8>,
+    sealed: Vec<u8>,
+}
+
+const NAMES: [&str; 6] = ["machine", "kept", "finished", "shapes", "copies", "released"];
+
+impl<const TABLE: u32> store::Record for Row<TABLE> {
+    type Key = Vec<u8>;
+    const TABLE: TableId = TableId { number: TABLE + 1, name: name(TABLE) };
+
+    fn key(&self) -> Vec<u8> {
+        self.key.clone()
+    }
+}
+
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
+const fn name(table: u32) -> &'static str {
+    NAMES[table as usize]
+}
+
+/// One change of one row: a new value, or none any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) table: Table,
+    pub(super) key: Vec<u8>,
+    pub(super) value: Option<Vec<u8>>,
+}
+
+impl Change {
+    pub(super) fn put(table: Table, key: impl Into<Vec<u8>>, value: &impl Serialize) -> Change {
+        // Into memory, types without a length unknown beforehand: it cannot fail.
+        let value = postcard::to_allocvec(value).unwrap_or_default();
+        Change { table, key: key.into(), value: Some(value) }
+    }
+
+    pub(super) fn remove(table: Table, key: impl Into<Vec<u8>>) -> Change {
+        Change { table, key: key.into(), value: None }
+    }
+
+    /// About how much of a session it takes.
+    pub(super) fn bytes(&self) -> usize {
+        self.key.len() + self.value.as_ref().map_or(0, Vec::len) + 64
+    }
+}
+
+/// The store, and what opens its values.
+#[derive(Clone)]
+pub(super) struct Vault {
+    store: Store,
+    seal: Arc<Seal>,
+}
+
+impl Vault {
+    /// Opens what is in a directory, or makes it.
+    pub(super) async fn open(directory: &Path) -> Result<Vault, String> {
+        let file = directory.join(FILE);
+        let at = |error: Error| format!("{}: {error}", file.display());
+        let seal = Seal::open(directory, !file.exists())?;
+        let engine = store::embedded::Embedded::open(&file).await.map_err(at)?;
+        Vault::on(Arc::new(engine), seal).await.map_err(at)
+    }
+
+    /// On an engine that is open.
+    pub(super) async fn on(engine: Arc<dyn Engine>, seal: Seal) -> Result<Vault, Error> {
+        let schema = Schema::new()
+            .table::<Row<0>>()
+            .table::<Row<1>>()
+            .table::<Row<2>>()
+            .table::<Row<3>>()
+            .table::<Row<4>>()
+            .table::<Row<5>>();
+        let store = Store::open_within(engine, schema, LIMITS).await?;
+        Ok(Vault { store, seal: Arc::new(seal) })
+    }
+
+    /// Makes changes durable, all or none. Made twice, they are as if made once.
+    pub(super) async fn commit(&self, changes: &[Change]) -> Result<(), Error> {
+        let mut sealed = Vec::with_capacity(changes.len());
+        for change in changes {
+            let value = match &change.value {
+                Some(value) => Some(self.sealed(change.table, &change.key, value)?),
+                None => None,
+            };
+            sealed.push((change.table, change.key.clone(), value));
+        }
+        self.store
+            .session(async |session| {
+                for (table, key, value) in &sealed {
+                    match table {
+                        Table::Machine => write::<0>(session, key, value.as_ref()).await?,
+                        Table::Kept => write::<1>(session, key, value.as_ref()).await?,
+                        Table::Finished => write::<2>(session, key, value.as_ref()).await?,
+                        Table::Shape => write::<3>(session, key, value.as_ref()).await?,
+                        Table::Copy => write::<4>(session, key, value.as_ref()).await?,
+                        Table::Released => write::<5>(session, key, value.as_ref()).await?,
+                    }
+                }
+                Ok::<(), Error>(())
+            })
+            .await
+    }
+
+    /// One value, if it is there.
+    pub(super) async fn get<T: DeserializeOwned>(
+        &self,
+        table: Table,
+        key: &[u8],
+    ) -> Result<Option<T>, Error> {
+        let view = self.store.view().await?;
+        let key = key.to_vec();
+        let sealed = match table {
+            Table::Machine => view.get::<Row<0>>(&key).await?.map(|row| row.sealed),
+            Table::Kept => view.get::<Row<1>>(&key).await?.map(|row| row.sealed),
+            Table::Finished => view.get::<Row<2>>(&key).await?.map(|row| row.sealed),
+            Table::Shape => view.get::<Row<3>>(&key).await?.map(|row| row.sealed),
+            Table::Copy => view.get::<Row<4>>(&key).await?.map(|row| row.sealed),
+            Table::Released => view.get::<Row<5>>(&key).await?.map(|row| row.sealed),
+        };
+        sealed.map(|sealed| self.opened(table, &key, &sealed)).transpose()
+    }
+
+    /// Every value of a table with its key.
+    pub(super) async fn all<T: DeserializeOwned>(&self, table: Table) -> Result<Vec<(Vec<u8>, T)>, Error> {
+        let rows = match table {
+            Table::Machine => self.rows::<0>().await?,
+            Table::Kept => self.rows::<1>().await?,
+            Table::Finished => self.rows::<2>().await?,
+            Table::Shape => self.rows::<3>().await?,
+            Table::Copy => self.rows::<4>().await?,
+            Table::Released => self.rows::<5>().await?,
+        };
+        let opened = |(key, sealed): (Vec<u8>, Vec<u8>)| {
+            let value = self.opened(table, &key, &sealed)?;
+            Ok((key, value))
+        };
+        rows.into_iter().map(opened).collect()
+    }
+
+    /// Goes through the kept writes, which together may be more than fits in memory.
+    pub(super) async fn each_kept(&self, mut see: impl FnMut(Kept)) -> Result<(), Error> {
+        let view = self.store.view().await?;
+        let mut query = Query::<Row<1>>::all();
+        loop {
+            let page = query.page(&view, PAGE).await?;
+            for row in page.found {
+                see(self.opened(Table::Kept, &row.key, &row.sealed)?);
+            }
+            let Some(next) = page.next else { return Ok(()) };
+            query = Query::all().after(&next);
+        }
+    }
+
+    async fn rows<const TABLE: u32>(&self) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Error> {
+        let view = self.store.view().await?;
+        let rows = Query::<Row<TABLE>>::all().collect(&view).await?;
+        Ok(rows.into_iter().map(|row| (row.key, row.sealed)).collect())
+    }
+
+    pub(super) async fn close(&self) {
+        // What was committed is durable already.
+        let _ = self.store.close().await;
+    }
+
+    fn sealed(&self, table: Table, key: &[u8], value: &[u8]) -> Result<Vec<u8>, Error> {
+        let no_randomness = || Error::Io("the system gives no randomness to seal with".to_owned());
+        self.seal.seal(&place(table, key), value).ok_or_else(no_randomness)
+    }
+
+    fn opened<T: DeserializeOwned>(&self, table: Table, key: &[u8], sealed: &[u8]) -> Result<T, Error> {
+        let damaged =
+            |what: &str| Error::Corrupt(format!("a value of table `{}` {what}", name(table as u32)));
+        let value = self
+            .seal
+            .unseal(&place(table, key), sealed)
+            .ok_or_else(|| damaged("was sealed with another key, or changed"))?;
+        postcard::from_bytes(&value).map_err(|_| damaged("cannot be read"))
+    }
+}
+
+fn place(table: Table, key: &[u8]) -> Vec<u8> {
+    [&[table as u8], key].concat()
+}
+
+async fn write<const TABLE: u32>(
+    session: &mut store::Session,
+    key: &[u8],
+    sealed: Option<&Vec<u8>>,
+) -> Result<(), Error> {
+    let key = key.to_vec();
+    match sealed {
+        Some(sealed) => drop(session.put(&Row::<TABLE> { key, sealed: sealed.clone() }).await?),
+        None => drop(session.delete::<Row<TABLE>>(&key).await?),
+    }
+    Ok(())
+}

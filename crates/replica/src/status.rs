@@ -1,0 +1,96 @@
+//! What can be told of resources and operations, for whoever shows them.
+
+use scope::Site;
+
+use crate::machine::Machine;
+use crate::map::ReplicaMap;
+use crate::operation::{Meta, OpId, Operation};
+use crate::record::{Condition, Running, Stage};
+use crate::version::Version;
+
+/// One resource as this site sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status<'m> {
+    /// Where its replicas are.
+    pub map: &'m ReplicaMap,
+    /// Whether the replica here is good.
+    pub condition: Condition,
+    /// What the service here is being asked for.
+    pub running: Option<&'m Running>,
+    /// The state of another replica is being fetched, or given to the service here.
+    pub copying: bool,
+    /// It was deleted: only what is needed for comparison is kept.
+    pub deleted: bool,
+}
+
+/// How far one replica is with an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It executed it, or skipped it because it lost.
+    Done,
+    /// It is not known to have.
+    Pending,
+    /// The replica, which is the one here, refused something and is not good.
+    Diverged {
+        /// What its service said.
+        status: u16,
+    },
+    /// Nobody knows whether the service here executed it.
+    InDoubt,
+}
+
+impl Machine {
+    /// What is known of a resource.
+    #[must_use]
+    pub fn status(&self, meta: &Meta) -> Option<Status<'_>> {
+        let entry = self.entries.get(meta)?;
+        let known = &entry.resource.progress.known;
+        Some(Status {
+            map: &entry.map,
+            condition: entry.condition,
+            running: entry.running.as_ref(),
+            copying: entry.fetching || entry.installing.is_some(),
+            deleted: *known != Version::default() && !entry.resource.exists(known),
+        })
+    }
+
+    /// How far each replica is with an operation that is still kept.
+    #[must_use]
+    pub fn standing(&self, meta: &Meta, op: &OpId) -> Option<Vec<(Site, Standing)>> {
+        let entry = self.entries.get(meta)?;
+        entry.resource.ops.get(op)?;
+        let here = |status: &Condition| match status {
+            _ if entry.resource.progress.done.covers(op) => Standing::Done,
+            Condition::Diverged { status } => Standing::Diverged { status: *status },
+            Condition::Good => match &entry.running {
+                Some(running) if running.execution.op == *op && running.stage == Stage::InDoubt => {
+                    Standing::InDoubt
+                }
+                _ => Standing::Pending,
+            },
+        };
+        let there = |site: &Site| {
+            let said = entry.peers.get(site).and_then(|peer| peer.said.as_ref());
+            if said.is_some_and(|(_, done)| done.covers(op)) { Standing::Done } else { Standing::Pending }
+        };
+        let members = entry.map.members().into_iter();
+        let standing = |site: &Site| if *site == self.here { here(&entry.condition) } else { there(site) };
+        Some(members.map(|site| (site.clone(), standing(site))).collect())
+    }
+
+    /// The operations on a resource that a replica is not known to have executed.
+    #[must_use]
+    pub fn unexecuted(&self, meta: &Meta, site: &Site) -> Vec<&Operation> {
+        let Some(entry) = self.entries.get(meta).filter(|entry| entry.is_member(site)) else {
+            return Vec::new();
+        };
+        let done = match entry.peers.get(site).and_then(|peer| peer.said.as_ref()) {
+            _ if *site == self.here => Some(&entry.resource.progress.done),
+            said => said.map(|(_, done)| done),
+        };
+        // What nobody has executed yet is not another site's to execute.
+        let due = |op: &&Operation| *site == self.here || !entry.resource.is_fresh(&op.id);
+        let lacks = |op: &&Operation| done.is_none_or(|done| !done.covers(&op.id));
+        entry.resource.ops.values().filter(due).filter(lacks).collect()
+    }
+}
