@@ -82,7 +82,7 @@ impl Rewriting {
     }
 
     /// Entity tags are of one site.
-    fn conditions(&self, headers: &mut HeaderMap) -> Result<(), Problem> {
+    pub(crate) fn conditions(&self, headers: &mut HeaderMap) -> Result<(), Problem> {
         for name in [header::IF_MATCH, header::IF_NONE_MATCH] {
             let Some(list) = headers.get(&name).and_then(|list| list.to_str().ok()) else { continue };
             match self.etags.condition(list) {

@@ -363,6 +363,7 @@ fn a_write_to_a_replicated_resource_is_the_keepers_whatever_its_scope() {
         assert_eq!(wanted.write.subject, Subject::Existing(Meta::from(&name(META))));
         assert_eq!(wanted.write.class, Class::Patch(["name".into()].into()));
         assert_eq!(wanted.write.doubt, Doubt::Repeat);
+        assert_eq!(wanted.head.headers["if-match"], "\"v1\"", "as the service knows it");
         assert_eq!(wanted.kept.path, format!("/images/{META}"));
         assert_eq!(wanted.kept.query.as_deref(), Some("x=1"));
         assert_eq!(wanted.kept.content, Content::Inline(b"{\"name\":\"x\"}".to_vec()));

@@ -80,6 +80,10 @@ pub(crate) async fn create(at: At<'_>, head: Box<Parts>, body: LegBody, group: &
         Meaning::Write(target, rule) => return at.write(replicas, target, &rule, *head, body).await,
         Meaning::Ordinary | Meaning::Read(_) => {}
     }
+    // Whether it is there already, its own sites know.
+    if !at.from_peer && !group.sites.contains(at.here()) {
+        return at.hand_over(*head, body, group).await;
+    }
     at.make(replicas, *head, body, group).await.unwrap_or_else(|problem| Err(LegFailure::refused(problem)))
 }
 
@@ -100,9 +104,11 @@ pub(crate) fn check(at: At<'_>, head: &Parts, plan: &Plan) -> Result<(), Problem
     if at.core.shared.replicas.as_ref().is_none() {
         return Err(no_replication());
     }
-    let kinds = &at.state.settings().profile.kinds;
-    let new = understand::makes(kinds, &at.service.name, &head.method, head.uri.path());
-    new.map(drop).ok_or_else(|| not_replicable(head))
+    let (kinds, path) = (&at.state.settings().profile.kinds, head.uri.path());
+    let new = understand::makes(kinds, &at.service.name, &head.method, path);
+    // What one cannot make may be there, and known at its own sites only.
+    let may_be_there = || !kinds.items(&at.service.name, path).is_empty();
+    if new.is_some() || may_be_there() { Ok(()) } else { Err(not_replicable(head)) }
 }
 
 impl Group {
@@ -249,9 +255,7 @@ impl<'a> At<'a> {
         let (name, kinds) = (&self.service.name, &settings.profile.kinds);
         let path = understand::plain(head.uri.path()).trim_end_matches('/').to_owned();
         let new = understand::makes(kinds, name, &head.method, &path).ok_or_else(|| not_replicable(&head))?;
-        if group.sites.contains(self.here()) {
-            taken::check_credential(settings, name, &head.headers)?;
-        }
+        taken::check_credential(settings, name, &head.headers)?;
         let mut path = path;
         if let New::Unnamed(_) = new {
             if taken::is_signed(&head) {
@@ -273,6 +277,24 @@ impl<'a> At<'a> {
         let body = self.take_body(body).await?;
         let work = Work { understood, head, body, group: Some(group) };
         Ok(self.first_that_takes_it(replicas, &group.sites, work).await)
+    }
+
+    /// A new resource of other sites: to the nearest of them.
+    async fn hand_over(self, mut head: Parts, body: LegBody, group: &Group) -> Outcome {
+        let body = match self.take_body(body).await {
+            Ok(body) => body,
+            Err(problem) => return Err(LegFailure::refused(problem)),
+        };
+        group.write(&mut head);
+        let mut last = Err(LegFailure::refused(no_replica_here()));
+        for site in self.others(&group.sites) {
+            match self.at_peer(&site, head.clone(), LegBody::Full(body.clone())).await {
+                Ok(response) if is_to_be_tried_elsewhere(&response) => last = Ok(response),
+                Err(failure) if failure.sent == Sent::No => last = Err(failure),
+                outcome => return outcome,
+            }
+        }
+        last
     }
 
     async fn take_body(self, body: LegBody) -> Result<Bytes, Problem> {
@@ -325,12 +347,17 @@ impl<'a> At<'a> {
     async fn keep(self, replicas: &Replicas, work: &Work<'_>) -> Outcome {
         let (settings, name) = (self.state.settings(), &self.service.name);
         let Work { understood, head, body, .. } = work;
-        let wanted = taken::wanted(self.core, settings, name, understood, head, body, self.carried);
+        let rewriting = Rewriting::of(&replicas.known, name, self.here());
+        let mut wanted = taken::wanted(self.core, settings, name, understood, head, body, self.carried);
+        if let Some(Err(problem)) = rewriting.as_ref().map(|own| own.conditions(&mut wanted.head.headers)) {
+            return Ok(problem.into_response());
+        }
         let Some(answered) = replicas.write(wanted).await else {
             let detail = "the keeper of replicated resources has stopped".to_owned();
             return Err(LegFailure { sent: Sent::Maybe, why: Why::Reset, problem: None, detail });
         };
         let response = answer::respond(answered);
+        // What was just made may have an id that is not for clients.
         Ok(match Rewriting::of(&replicas.known, name, self.here()) {
             Some(rewriting) => rewriting.response(response),
             None => response,
