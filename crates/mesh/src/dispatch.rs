@@ -18,7 +18,8 @@ use crate::core::{Core, ServiceState, State};
 use crate::leg::{self, Carried, LegFailure};
 use crate::merging::{Chosen, Combine};
 use crate::problem::{Problem, UNSENT};
-use crate::replicas::walk::{self, At, Group};
+use crate::replicas::group::Group;
+use crate::replicas::walk::{self, At};
 use crate::said;
 
 /// Each leg keeps its own time, counted from when anything last moved: a long upload is not a slow answer.
@@ -352,7 +353,7 @@ impl Legs {
                 Event::Answered { leg, status, elapsed }
             }
             Err(failure) => {
-                self.refusal = failure.problem.map(Problem::into_response);
+                self.refusal = failure.problem.map(|problem| problem.into_response());
                 Event::Failed { leg, sent: failure.sent, why: failure.why, elapsed }
             }
         }

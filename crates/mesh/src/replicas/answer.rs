@@ -54,7 +54,7 @@ fn recorded(op: Option<&OpId>, name: Option<&Name>) -> Response<AnswerBody> {
 }
 
 fn problem(reply: &Reply, op: Option<OpId>) -> Problem {
-    let unprocessable = |kind, title| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, kind, title).unsent();
+    let unprocessable = |kind, title| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, kind, title);
     let unavailable = |kind, title| Problem::new(StatusCode::SERVICE_UNAVAILABLE, kind, title).unsent();
     match reply {
         Reply::Unavailable => {

@@ -102,22 +102,19 @@ impl Rewriting {
                         "bad-condition",
                         "A condition is malformed",
                     )
-                    .detail(malformed.to_string())
-                    .unsent());
+                    .detail(malformed.to_string()));
                 }
             }
         }
         // A date, or a tag; where the tag is not of this site, the whole is sent.
         let range = headers.get(header::IF_RANGE).and_then(|range| range.to_str().ok());
         if let Some(tag) = range.filter(|range| range.contains('"')) {
-            match self.etags.upstream(tag).and_then(|tag| HeaderValue::try_from(tag).ok()) {
-                Some(tag) => {
-                    headers.insert(header::IF_RANGE, tag);
-                }
-                None => {
-                    headers.remove(header::IF_RANGE);
-                    headers.remove(header::RANGE);
-                }
+            let tag = self.etags.upstream(tag).and_then(|tag| HeaderValue::try_from(tag).ok());
+            if let Some(tag) = tag {
+                headers.insert(header::IF_RANGE, tag);
+            } else {
+                headers.remove(header::IF_RANGE);
+                headers.remove(header::RANGE);
             }
         }
         Ok(())
@@ -195,7 +192,6 @@ fn no(refused: &Refused) -> Problem {
             "The body is written in a way that cannot be read here",
         ),
     }
-    .unsent()
 }
 
 fn not_that_one() -> Problem {
@@ -205,7 +201,6 @@ fn not_that_one() -> Problem {
         "The resource is not as the condition says",
     )
     .detail("its entity tag is of another site, or of none")
-    .unsent()
 }
 
 /// An answer on its way through a rewriter.

@@ -76,11 +76,9 @@ pub(crate) async fn take_body(body: LegBody, most: usize) -> Result<Bytes, Probl
             "body-too-long",
             "The body is too long to be kept for other replicas",
         )
-        .detail(format!("at most {most} bytes can be: see `inline` in [replication]"))
-        .unsent()),
+        .detail(format!("at most {most} bytes can be: see `inline` in [replication]"))),
         Err(error) => Err(Problem::new(StatusCode::BAD_REQUEST, "bad-body", "The body cannot be read")
-            .detail(error.to_string())
-            .unsent()),
+            .detail(error.to_string())),
     }
 }
 
@@ -110,8 +108,7 @@ pub(crate) fn check_credential(
         "the request has a credential, and {} has none of its own for `{service}`: its administrator sets one in \
          [replication.credentials]",
         settings.site
-    ))
-    .unsent())
+    )))
 }
 
 /// A request whose signature covers what would be rewritten.
@@ -131,7 +128,6 @@ pub(crate) fn signed() -> Problem {
             "the resource has another id in the service here, which the signature does not cover: sign no requests \
              to replicated resources, or use ids that clients choose",
         )
-        .unsent()
 }
 
 /// The headers that every replica's service needs.
@@ -162,7 +158,7 @@ pub(crate) fn wanted(
 ) -> Box<Wanted> {
     let mut random = [0; 16];
     core.random(&mut random);
-    let id: Arc<str> = random.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into();
+    let id: Arc<str> = format!("{:032x}", u128::from_be_bytes(random)).into();
     let kept = Kept {
         id: Arc::clone(&id),
         service: service.to_owned(),

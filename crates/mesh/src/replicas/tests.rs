@@ -18,7 +18,8 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::{LocalSet, spawn_local};
 
-use super::walk::{self, At, Group};
+use super::group::Group;
+use super::walk::{self, At};
 use super::{Answered, Content, Fate, Known, Name, Order, Place, Replicas, Stand, Wanted, operations};
 use crate::body::LegBody;
 use crate::core::{Core, Shared, Snapshot};
@@ -122,7 +123,7 @@ fn settings(upstream: SocketAddr, credential: bool) -> Settings {
             requests: 100,
             requests_per_peer: 100,
             records_per_sender: 100,
-            record_lifetime: Duration::from_secs(60),
+            record_lifetime: Duration::from_mins(1),
             replay_bytes: 1000,
         },
         timeouts: Timeouts {
@@ -433,8 +434,8 @@ fn each_reply_of_the_keeper_has_its_status() {
         (Reply::Unknown, 504, "unknown-outcome", false),
         (Reply::Beaten, 409, "beaten", false),
         (Reply::NoResource, 404, "not-found", false),
-        (Reply::NoOrder, 422, "no-order", true),
-        (Reply::NotRepeatable, 422, "not-repeatable", true),
+        (Reply::NoOrder, 422, "no-order", false),
+        (Reply::NotRepeatable, 422, "not-repeatable", false),
     ];
     for (reply, status, kind, unsent) in cases {
         // No other site can be asked: this one has no link.

@@ -104,16 +104,9 @@ pub(crate) fn plain(path: &str) -> Cow<'_, str> {
     while let Some((before, after)) = rest.split_once('%') {
         plain.push_str(before);
         let byte = after.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()).map(char::from);
-        match byte.filter(|byte| byte.is_ascii_alphanumeric() || "-._~".contains(*byte)) {
-            Some(byte) => {
-                plain.push(byte);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            None => {
-                plain.push('%');
-                rest = after;
-            }
-        }
+        let byte = byte.filter(|byte| byte.is_ascii_alphanumeric() || "-._~".contains(*byte));
+        rest = if byte.is_some() { after.get(2..).unwrap_or_default() } else { after };
+        plain.push(byte.unwrap_or('%'));
     }
     plain.push_str(rest);
     Cow::Owned(plain)
@@ -242,9 +235,9 @@ mod tests {
     fn a_local_id_is_hidden_however_it_is_spelled() {
         assert_eq!(is("GET", &format!("/v2/images/{LOCAL}")), "hidden");
         assert_eq!(is("PUT", &format!("/v2/images/{LOCAL}/file")), "hidden");
-        let spelled: String = LOCAL.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let spelled = LOCAL.replace('1', "%31").replace('-', "%2D");
         assert_eq!(is("GET", &format!("/v2/images/{spelled}")), "hidden");
-        let spelled: String = META.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let spelled = META.replace('e', "%65").replace('-', "%2d");
         assert_eq!(is("GET", &format!("/v2/images/{spelled}")), "read");
     }
 

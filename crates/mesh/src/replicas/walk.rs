@@ -7,16 +7,18 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use bytes::Bytes;
+use http::Response;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
-use http::{Response, StatusCode};
 use http1guard::Speaker;
 use plan::{Asked, Knowledge, Said, Sent, Why};
 use profile::Rule;
-use replica::{Class, Doubt, Level, Meta, Naming, Subject};
+use replica::{Class, Doubt, Meta, Naming, Subject};
 use scope::{Plan, Site};
 use tokio::time::Instant;
 
+use super::group::Group;
+use super::refusals::{hidden, no_fields, no_replica_here, no_replication, not_readable, not_replicable};
 use super::rewrite::Rewriting;
 use super::taken::{self, Understood};
 use super::understand::{self, Meaning, New, Target, understand};
@@ -26,10 +28,6 @@ use crate::core::{Core, ServiceState, State};
 use crate::leg::{self, Carried, LegFailure};
 use crate::problem::{Problem, UNSENT};
 use crate::said;
-
-/// The sites of a new resource, on a leg to one of them.
-const REPLICAS: &str = "archipel-replicas";
-const LEVEL: &str = "archipel-level";
 
 type Outcome = Result<Response<AnswerBody>, LegFailure>;
 
@@ -42,13 +40,6 @@ pub(crate) struct At<'a> {
     pub(crate) carried: Option<&'a Carried>,
     /// Another site sent it: it goes to no third one.
     pub(crate) from_peer: bool,
-}
-
-/// Where a new resource is to have replicas.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Group {
-    pub(crate) sites: BTreeSet<Site>,
-    pub(crate) level: scope::Level,
 }
 
 /// A write that was understood, and can be tried at one site after another.
@@ -72,7 +63,7 @@ pub(crate) async fn local(at: At<'_>, head: Box<Parts>, body: LegBody, speaker: 
 /// Makes a new replicated resource; or writes to one that is there.
 pub(crate) async fn create(at: At<'_>, head: Box<Parts>, body: LegBody, group: &Group) -> Outcome {
     let Some(replicas) = at.core.shared.replicas.as_ref() else {
-        return Err(LegFailure::refused(no_replication()));
+        return refuse(no_replication());
     };
     let (name, kinds) = (&at.service.name, &at.state.settings().profile.kinds);
     match understand(kinds, name, &head.method, head.uri.path(), &replicas.known) {
@@ -84,7 +75,7 @@ pub(crate) async fn create(at: At<'_>, head: Box<Parts>, body: LegBody, group: &
     if !at.from_peer && !group.sites.contains(at.here()) {
         return at.hand_over(*head, body, group).await;
     }
-    at.make(replicas, *head, body, group).await.unwrap_or_else(|problem| Err(LegFailure::refused(problem)))
+    at.make(replicas, *head, body, group).await.unwrap_or_else(refuse)
 }
 
 /// Whether a request is a write to a replicated resource that is known here: it then reaches every replica,
@@ -111,33 +102,12 @@ pub(crate) fn check(at: At<'_>, head: &Parts, plan: &Plan) -> Result<(), Problem
     if new.is_some() || may_be_there() { Ok(()) } else { Err(not_replicable(head)) }
 }
 
-impl Group {
-    /// As another site said it.
-    pub(crate) fn read(head: &Parts) -> Option<Group> {
-        let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
-        let level = text(LEVEL)?;
-        let levels = [scope::Level::Weak, scope::Level::Eventual, scope::Level::Quorum, scope::Level::Strong];
-        let level = levels.into_iter().find(|known| known.name() == level)?;
-        let sites = text(REPLICAS)?.split(',').map(|site| Site::new(site.trim().trim_matches('"')));
-        Some(Group { sites: sites.collect::<Option<_>>()?, level })
-    }
-
-    pub(super) fn write(&self, head: &mut Parts) {
-        let sites: Vec<String> = self.sites.iter().map(|site| format!("\"{site}\"")).collect();
-        for (name, text) in [(REPLICAS, sites.join(", ")), (LEVEL, self.level.name().to_owned())] {
-            // The names of sites are printable ASCII.
-            if let Ok(value) = HeaderValue::try_from(text) {
-                head.headers.insert(name, value);
-            }
-        }
-    }
-}
-
 impl<'a> At<'a> {
     /// Where this service has replicated resources, or may have. One look at a counter where there are none.
     fn replicas(&self) -> Option<&'a Replicas> {
         let replicas = self.core.shared.replicas.as_ref().filter(|replicas| !replicas.known.is_empty())?;
-        self.state.settings().profile.kinds.any(&self.service.name).then_some(replicas)
+        let settings = self.state.settings();
+        (!settings.observe && settings.profile.kinds.any(&self.service.name)).then_some(replicas)
     }
 
     fn here(&self) -> &'a Site {
@@ -221,15 +191,15 @@ impl<'a> At<'a> {
     ) -> Outcome {
         let body = match self.take_body(body).await {
             Ok(body) => body,
-            Err(problem) => return Err(LegFailure::refused(problem)),
+            Err(problem) => return refuse(problem),
         };
         let differs = target.place.local.as_ref().is_some_and(|local| *local != target.name);
         if differs && taken::is_signed(&head) {
-            return Err(LegFailure::refused(taken::signed()));
+            return refuse(taken::signed());
         }
         let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let Some(class) = understand::class(target.kind, rule, content_type, &body) else {
-            return Err(LegFailure::refused(no_fields()));
+            return refuse(no_fields());
         };
         let understood = Understood {
             kind: target.kind,
@@ -271,7 +241,7 @@ impl<'a> At<'a> {
             }
             New::At(kind, name) => (kind, Naming::Chosen(Meta::from(&name)), Doubt::Repeat),
         };
-        let subject = Subject::New { naming, level: level(group.level), sites: group.sites.clone() };
+        let subject = Subject::New { naming, level: group.level(), sites: group.sites.clone() };
         let understood =
             Understood { kind, subject, class: Class::Create, doubt, path, below: String::new() };
         let body = self.take_body(body).await?;
@@ -283,7 +253,7 @@ impl<'a> At<'a> {
     async fn hand_over(self, mut head: Parts, body: LegBody, group: &Group) -> Outcome {
         let body = match self.take_body(body).await {
             Ok(body) => body,
-            Err(problem) => return Err(LegFailure::refused(problem)),
+            Err(problem) => return refuse(problem),
         };
         group.write(&mut head);
         let mut last = Err(LegFailure::refused(no_replica_here()));
@@ -392,69 +362,17 @@ impl<'a> At<'a> {
     }
 }
 
-/// A mesh says that nothing was executed, for a reason of its own site.
-fn is_to_be_tried_elsewhere(response: &Response<AnswerBody>) -> bool {
-    response.headers().contains_key(UNSENT) && response.status().is_server_error()
-}
-
-fn level(level: scope::Level) -> Level {
-    match level {
-        scope::Level::Weak => Level::Weak,
-        scope::Level::Eventual => Level::Eventual,
-        scope::Level::Quorum => Level::Quorum,
-        scope::Level::Strong => Level::Strong,
+/// As the answer: what is wrong with a request is so at every site, and no fallback is asked. What is wrong with this
+/// site is not.
+fn refuse(problem: Problem) -> Outcome {
+    if problem.status().is_client_error() {
+        Ok(problem.into_response())
+    } else {
+        Err(LegFailure::refused(problem))
     }
 }
 
-fn hidden() -> Problem {
-    Problem::new(StatusCode::NOT_FOUND, "not-found", "There is no such resource")
-}
-
-fn no_replication() -> Problem {
-    Problem::new(StatusCode::NOT_IMPLEMENTED, "unsupported-plan", "This scope cannot be carried out")
-        .detail("a write to several sites (`&`) needs [replication] in the configuration of this site")
-        .unsent()
-}
-
-fn not_replicable(head: &Parts) -> Problem {
-    let problem = Problem::new(
-        StatusCode::UNPROCESSABLE_ENTITY,
-        "not-replicable",
-        "This write cannot be made at several sites",
-    );
-    let detail = match head.method {
-        http::Method::POST => "the profile has no kind of resource that is made by a POST here",
-        http::Method::PUT => "the profile has no kind of resource at this path",
-        _ => "what it writes to is not replicated: name the one site that has it",
-    };
-    problem.detail(detail).unsent()
-}
-
-fn not_readable() -> Problem {
-    Problem::new(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "replica-not-good",
-        "No replica of this resource can be read from here",
-    )
-    .detail("the one at this site is behind the others, has diverged from them, or is not there")
-    .unsent()
-}
-
-fn no_replica_here() -> Problem {
-    Problem::new(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "unreachable",
-        "No site with a replica can be reached; nothing was executed",
-    )
-    .unsent()
-}
-
-fn no_fields() -> Problem {
-    Problem::new(
-        StatusCode::UNPROCESSABLE_ENTITY,
-        "no-fields",
-        "It cannot be told which fields of the resource this write sets",
-    )
-    .detail("a patch is a JSON object with the fields, or a JSON Patch")
-    .unsent()
+/// A mesh says that nothing was executed, for a reason of its own site.
+fn is_to_be_tried_elsewhere(response: &Response<AnswerBody>) -> bool {
+    response.headers().contains_key(UNSENT) && response.status().is_server_error()
 }

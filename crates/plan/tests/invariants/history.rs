@@ -53,12 +53,14 @@ impl History {
     }
 
     pub(crate) fn site(&self, leg: Leg) -> &Site {
-        let asked = |effect| match effect {
-            &Effect::Send { leg: sent, ref site } if sent == leg => Some(site),
-            &Effect::Replicate { leg: sent, ref sites, .. } if sent == leg => sites.first(),
-            _ => None,
-        };
-        self.effects().find_map(asked).unwrap()
+        fn asked(effect: &Effect, leg: Leg) -> Option<&Site> {
+            match effect {
+                Effect::Send { leg: sent, site } if *sent == leg => Some(site),
+                Effect::Replicate { leg: sent, sites, .. } if *sent == leg => sites.first(),
+                _ => None,
+            }
+        }
+        self.effects().find_map(|effect| asked(effect, leg)).unwrap()
     }
 
     /// What a leg was first answered with, once it was sent.

@@ -146,7 +146,9 @@ fn targets(plan: &Plan, world: &World, sites: &mut BTreeSet<Site>, groups: &mut 
             _ => *groups += 1,
         },
         Plan::All(_, plans) | Plan::Any(plans) | Plan::One(plans) | Plan::Otherwise(plans) => {
-            plans.iter().for_each(|plan| targets(plan, world, sites, groups));
+            for plan in plans {
+                targets(plan, world, sites, groups);
+            }
         }
     }
 }
