@@ -9,7 +9,7 @@
 
 use memchr::memchr;
 
-use crate::id::{DASHED, PLAIN, dashed, is_id, plain};
+use crate::id::{DASHED, PLAIN, all_hex, dashed, is_id, plain};
 use crate::table::{Direction, Seen, Table};
 
 /// Bytes in which identifiers are looked for.
@@ -79,9 +79,9 @@ fn without_hyphens(text: Text<'_>, mut found: impl FnMut(usize, u128)) {
         if !all_hex(block) || index * BLOCK < done {
             continue;
         }
-        let at = index * BLOCK;
-        let rest = text.bytes.get(at..).unwrap_or_default();
-        let end = at + rest.iter().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(rest.len());
+        let after = (index + 1) * BLOCK;
+        let rest = text.bytes.get(after..).unwrap_or_default();
+        let end = after + rest.iter().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(rest.len());
         done = end;
         let Some(start) = end.checked_sub(PLAIN) else { continue };
         let candidate = text.bytes.get(start..end).and_then(<[u8]>::first_chunk);
@@ -91,17 +91,6 @@ fn without_hyphens(text: Text<'_>, mut found: impl FnMut(usize, u128)) {
             found(start, uuid);
         }
     }
-}
-
-/// Without a branch for each byte: the compiler takes all at once.
-fn all_hex<const N: usize>(block: &[u8; N]) -> bool {
-    let mut all = true;
-    for byte in block {
-        let digit = byte.wrapping_sub(b'0') < 10;
-        let letter = (byte | 0x20).wrapping_sub(b'a') < 6;
-        all &= digit | letter;
-    }
-    all
 }
 
 fn words<'a>(text: Text<'a>, mut found: impl FnMut(usize, &'a [u8])) {
