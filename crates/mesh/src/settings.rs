@@ -60,11 +60,12 @@ pub struct Link {
 pub struct Replication {
     /// Where: an existing directory of this site's own. The mesh starts with this, and keeps to it on a reload.
     pub directory: PathBuf,
-    /// Bytes of bodies that wait for a site, at most.
+    /// Bytes of bodies that wait for a site, at most. Past it writes are refused, here and from other sites.
     pub quota: u64,
     /// A body that is longer is spooled.
     pub inline: usize,
-    /// What this site's services know Archipel by, for each: operations of other sites are executed with these.
+    /// What this site's services know Archipel by, for each: operations of other sites are executed with these. A
+    /// service that is not here executes none; one that knows no credentials has none here.
     pub credentials: BTreeMap<String, Vec<(HeaderName, HeaderValue)>>,
 }
 

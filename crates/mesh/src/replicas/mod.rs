@@ -11,6 +11,7 @@ mod counts;
 pub(crate) mod group;
 pub(crate) mod keeper;
 mod known;
+mod octets;
 pub(crate) mod operations;
 mod refusals;
 mod request;

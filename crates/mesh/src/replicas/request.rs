@@ -94,7 +94,7 @@ pub(crate) struct Kept {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Content {
     /// Small.
-    Inline(Vec<u8>),
+    Inline(#[serde(with = "super::octets")] Vec<u8>),
     /// In the spool, by the kept write's id.
     Spooled {
         /// How long.

@@ -20,6 +20,8 @@ pub(crate) struct Shape {
     pub(crate) kind: String,
     /// What stands before its name's path.
     pub(crate) prefix: String,
+    /// Its name in this site's service, as it was last: what is removed is known by it.
+    pub(crate) local: Option<LocalId>,
 }
 
 impl Shape {
@@ -28,7 +30,7 @@ impl Shape {
         let path = kept.path.trim_end_matches('/');
         let collection = name.path().rsplit_once('/').map_or("", |(collection, _)| collection);
         let prefix = path.strip_suffix(name.path()).or_else(|| path.strip_suffix(collection));
-        Shape { kind: kept.kind.clone(), prefix: prefix.unwrap_or_default().to_owned() }
+        Shape { kind: kept.kind.clone(), prefix: prefix.unwrap_or_default().to_owned(), local: None }
     }
 
     /// The path of the resource with this name, for its service.
@@ -77,6 +79,8 @@ pub(super) struct Open {
 
 /// What comes along with what the machine wants recorded.
 pub(super) struct With<'w> {
+    /// This site.
+    pub(super) here: &'w Site,
     /// Writes that operations among it may name.
     pub(super) staged: &'w [Kept],
     /// Operations that no site executes.
@@ -94,8 +98,8 @@ pub(super) struct Book {
     kept_bytes: u64,
     shapes: BTreeMap<Meta, Shape>,
     finished: VecDeque<(u64, Finished)>,
-    /// Replicas that are none any more and still in the service, with their names there.
-    released: BTreeMap<Meta, (LocalId, Shape)>,
+    /// Replicas that are none any more and still in the service.
+    released: BTreeMap<Meta, Shape>,
     /// The last that is no replicated resource any more.
     letting_go: Option<(Meta, Shape)>,
 }
@@ -121,7 +125,7 @@ impl Book {
             let number = key.try_into().map(u64::from_be_bytes).unwrap_or_default();
             book.finished.push_back((number, finished));
         }
-        for (key, released) in vault.all::<(LocalId, Shape)>(Table::Released).await? {
+        for (key, released) in vault.all::<Shape>(Table::Released).await? {
             book.released.insert(Meta(String::from_utf8_lossy(&key).into()), released);
         }
         Ok((book, records))
@@ -136,7 +140,7 @@ impl Book {
         with: &With<'_>,
         changes: &mut Vec<Change>,
     ) -> Vec<Meta> {
-        let mut touched = Vec::new();
+        let (mut touched, mut locals) = (Vec::new(), Vec::new());
         for key in remove {
             match &key {
                 Key::Operation(id) => self.close(id, with, changes),
@@ -163,13 +167,24 @@ impl Book {
                         changes.push(Change::put(Table::Kept, kept.id.as_bytes(), kept));
                     }
                 }
-                Record::State { map, .. } => touched.push(map.meta.clone()),
+                Record::State { map, .. } => {
+                    touched.push(map.meta.clone());
+                    if let Some(local) = map.local(with.here) {
+                        locals.push((map.meta.clone(), local));
+                    }
+                }
                 Record::Site { .. } => {}
             }
             changes.push(Change::put(Table::Machine, bytes_of(&record.key()), &record.bytes()));
         }
         for meta in &touched {
             self.find_shape(meta, changes);
+        }
+        for (meta, local) in locals {
+            let shape = self.shapes.get(&meta).filter(|shape| shape.local.as_ref() != Some(&local));
+            if let Some(shape) = shape.cloned() {
+                self.set_shape(&meta, Shape { local: Some(local), ..shape }, changes);
+            }
         }
         touched
     }
@@ -196,13 +211,14 @@ impl Book {
     }
 
     /// A replica has to be removed from the service.
-    pub(super) fn note_release(&mut self, meta: &Meta, local: &LocalId, changes: &mut Vec<Change>) {
+    pub(super) fn note_release(&mut self, meta: &Meta, changes: &mut Vec<Change>) {
         let Some(shape) = self.letting_go.take_if(|(own, _)| own == meta).map(|(_, shape)| shape) else {
             return;
         };
-        let released = (local.clone(), shape);
-        changes.push(Change::put(Table::Released, meta.0.as_bytes(), &released));
-        self.released.insert(meta.clone(), released);
+        if shape.local.is_some() {
+            changes.push(Change::put(Table::Released, meta.0.as_bytes(), &shape));
+            self.released.insert(meta.clone(), shape);
+        }
     }
 
     /// It was removed.
@@ -212,7 +228,7 @@ impl Book {
         }
     }
 
-    pub(super) fn released(&self, meta: &Meta) -> Option<&(LocalId, Shape)> {
+    pub(super) fn released(&self, meta: &Meta) -> Option<&Shape> {
         self.released.get(meta)
     }
 

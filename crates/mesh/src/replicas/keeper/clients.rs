@@ -9,7 +9,7 @@ use replica::{Event, Meta, OpId, Reply, Subject, Ticket};
 use tokio::sync::oneshot;
 
 use super::book::is_provisional;
-use super::execute::inline;
+use super::execute::{inline, is_storable};
 use super::{Deed, Keeper};
 use crate::replicas::request::{Scoped, Wanted};
 use crate::replicas::{Answered, Stand};
@@ -67,7 +67,7 @@ impl Keeper {
             Subject::Existing(meta) => Some(meta.clone()),
             Subject::New { .. } => None,
         };
-        if !self.has_room(inline(&kept) as u64) {
+        if !is_storable(&kept) || !self.has_room(inline(&kept) as u64) {
             let (reply, op, sites) = (Reply::Unavailable, None, Vec::new());
             let _ = answer.send(Answered { reply, op, meta, response: None, sites });
             return;
@@ -124,11 +124,13 @@ impl Keeper {
 
     /// The disk takes nothing: nobody waits for that. What was decided goes on once it does.
     pub(super) fn tell_all_unknown(&mut self) {
-        for (_, client) in std::mem::take(&mut self.clients.waiting) {
+        for (ticket, client) in std::mem::take(&mut self.clients.waiting) {
             if let Client::Write { answer, meta, op, .. } = client {
                 let meta = meta.filter(|meta| !is_provisional(meta));
                 let sites = op.as_ref().map(|op| self.stands(op)).unwrap_or_default();
                 let _ = answer.send(Answered { reply: Reply::Unknown, op, meta, response: None, sites });
+            } else {
+                self.clients.waiting.insert(ticket, client);
             }
         }
         self.clients.by_op.clear();

@@ -11,12 +11,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::book::Shape;
-use super::execute::{self, ask, look, request};
+use super::execute::{self, ask, inline, is_storable, look, request};
 use super::peers;
 use super::vault::{Table, Vault};
 use crate::core::{Core, State};
 use crate::replicas::request::{Kept, Name};
 use crate::replicas::wire;
+
+/// Bytes of writes that come along with a state.
+const WRITES_BYTES: usize = 16 << 20;
+/// The longest state that is taken over, with its writes: it is one record of the store.
+const LONGEST: usize = 60 << 20;
 
 /// A replica's state, with what its site knows of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,6 +37,7 @@ pub(super) struct Copied {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Represented {
+    #[serde(with = "crate::replicas::octets")]
     document: Vec<u8>,
     parts: Vec<(String, Part)>,
 }
@@ -39,7 +45,17 @@ struct Represented {
 /// Something below a resource. Long ones will be spooled, as the bodies of writes are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Part {
-    Inline(Vec<u8>),
+    Inline(#[serde(with = "crate::replicas::octets")] Vec<u8>),
+}
+
+impl Copied {
+    /// About how long it is.
+    fn bytes(&self) -> usize {
+        let content = self.content.iter().flat_map(|content| &content.parts);
+        let parts: usize = content.map(|(_, Part::Inline(bytes))| bytes.len()).sum();
+        let document = self.content.as_ref().map_or(0, |content| content.document.len());
+        parts + document + self.writes.iter().map(inline).sum::<usize>()
+    }
 }
 
 /// What of a resource a copy is made of.
@@ -56,10 +72,16 @@ pub(super) struct Source {
 impl Source {
     /// Reads it. Whether nothing changed meanwhile is for the caller to see.
     pub(super) async fn read(self) -> Option<Copied> {
-        let mut writes = Vec::new();
+        let (mut writes, mut bytes) = (Vec::new(), 0);
         for op in &self.snapshot.ops {
             let Some(replica::Body(id)) = &op.body else { continue };
-            writes.push(self.vault.get(Table::Kept, id.as_bytes()).await.ok()??);
+            // The others are asked for one by one.
+            if bytes > WRITES_BYTES {
+                break;
+            }
+            let kept: Kept = self.vault.get(Table::Kept, id.as_bytes()).await.ok()??;
+            bytes += inline(&kept);
+            writes.push(kept);
         }
         let content = match &self.local {
             Some(local) => Some(self.content(local).await?),
@@ -93,8 +115,15 @@ impl Source {
 pub(super) async fn fetch(core: Rc<Core>, from: Site, meta: Meta) -> Option<Copied> {
     let name = Bytes::copy_from_slice(meta.0.as_bytes());
     let (status, body) = peers::exchange(&core, &from, Method::POST, wire::STATE, name).await?;
-    let copied: Copied = postcard::from_bytes(&body).ok().filter(|_| status.is_success())?;
-    (copied.map.meta == meta).then_some(copied)
+    let mut copied: Copied = postcard::from_bytes(&body).ok().filter(|_| status.is_success())?;
+    for op in &copied.snapshot.ops {
+        let Some(replica::Body(id)) = &op.body else { continue };
+        if !copied.writes.iter().any(|kept| kept.id == *id) {
+            copied.writes.push(peers::fetch(&core, &from, id).await?);
+        }
+    }
+    let fits = copied.bytes() <= LONGEST && copied.writes.iter().all(is_storable);
+    (copied.map.meta == meta && fits).then_some(copied)
 }
 
 /// Gives the service here a state that was fetched. The name that it has here then; `Err`: it has not got it.

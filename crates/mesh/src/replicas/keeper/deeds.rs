@@ -10,6 +10,7 @@ use scope::Site;
 use serde_json::json;
 use tokio::task::spawn_local;
 
+use super::book::Shape;
 use super::copy::{self, Copied};
 use super::execute::Job;
 use super::vault::{Change, Table};
@@ -23,7 +24,7 @@ impl Keeper {
     pub(super) fn carry_out(&mut self, deeds: Vec<Deed>) {
         for deed in deeds {
             match deed {
-                Deed::Effect(effect) => self.effect(effect),
+                Deed::Effect(effect) => self.effect(*effect),
                 Deed::Tell(reply, told) => drop(reply.send(told)),
                 Deed::Done(reply, done) => drop(reply.send(done)),
             }
@@ -59,9 +60,9 @@ impl Keeper {
                 });
             }
             Effect::Install { resource, local } => self.install(resource, local),
-            Effect::Release { resource, local, keep } => {
-                if !keep && let Some(local) = local {
-                    self.release(resource, Name::from(&local));
+            Effect::Release { resource, keep, .. } => {
+                if !keep {
+                    self.release(resource);
                 }
             }
             Effect::Skewed { site, ahead_ms } => {
@@ -208,19 +209,21 @@ impl Keeper {
         let Some((local, copied)) = installed else { return self.event(Event::CopyFailed { resource }) };
         self.replicas.counts.copied.add(1);
         let mut changes = vec![Change::remove(Table::Copy, resource.0.as_bytes())];
-        self.book.set_shape(&resource, copied.shape.clone(), &mut changes);
+        let shape = Shape { local: local.clone(), ..copied.shape.clone() };
+        self.book.set_shape(&resource, shape, &mut changes);
         self.event_with(Event::Installed { resource, local }, &copied.writes, changes);
     }
 
     /// What has to be removed from the service, also if this process ends before it is.
     pub(super) fn note_release(&mut self, effect: &Effect, changes: &mut Vec<Change>) {
-        if let Effect::Release { resource, local: Some(local), keep: false } = effect {
-            self.book.note_release(resource, local, changes);
+        if let Effect::Release { resource, keep: false, .. } = effect {
+            self.book.note_release(resource, changes);
         }
     }
 
-    pub(super) fn release(&self, resource: Meta, local: Name) {
-        let Some(shape) = self.book.released(&resource).map(|(_, shape)| shape.clone()) else { return };
+    pub(super) fn release(&self, resource: Meta) {
+        let Some(shape) = self.book.released(&resource).cloned() else { return };
+        let Some(local) = shape.local.as_ref().map(Name::from) else { return };
         let (core, news) = (Rc::clone(&self.core), self.news.clone());
         spawn_local(async move {
             let gone = copy::release(core, shape, local).await;
@@ -232,14 +235,16 @@ impl Keeper {
     }
 
     pub(super) fn released(&mut self, resource: &Meta, gone: bool) {
-        if gone {
+        // It may have come back, under the same name: then it stays.
+        let back =
+            self.machine.map(resource).is_some_and(|map| map.chosen && map.members().contains(&self.here));
+        if gone || back {
             let mut changes = Vec::new();
             self.book.is_released(resource, &mut changes);
             let now = self.journal.add(super::Call { changes, deeds: Vec::new() });
             self.carry_out(now);
-        } else if let Some((local, _)) = self.book.released(resource) {
-            let local = Name::from(local);
-            self.release(resource.clone(), local);
+        } else {
+            self.release(resource.clone());
         }
     }
 }

@@ -23,6 +23,12 @@ use crate::replicas::request::{Content, Kept, Name, Scoped};
 /// The longest answer that is read: it is held as a whole until its operation is durable.
 pub(super) const ANSWER_BYTES: usize = 16 << 20;
 
+/// The longest body, headers and name of a write that are kept: records of the store are larger than all of them.
+const LONGEST_WRITE: usize = 32 << 20;
+const LONGEST_HEADERS: usize = 1 << 20;
+const LONGEST_ID: usize = 256;
+pub(super) const LONGEST_NAME: usize = 4 << 10;
+
 /// One execution of an operation.
 pub(super) struct Job {
     pub(super) core: Rc<Core>,
@@ -136,7 +142,8 @@ impl Job {
         let (class, how) = (&self.operation.class, &self.execution.how);
         if let Some((mut head, scoped)) = self.sender.take() {
             let carried = scoped.map(|scoped| carried(state, &scoped)).transpose()?;
-            let (_, path) = replay::path(kept, class, how, &target);
+            let (method, path) = replay::path(kept, class, how, &target);
+            head.method = method;
             head.uri = replay::with_query(&path, kept.query.as_deref()).ok_or(Outcome::NotExecuted)?;
             let body = replay::body(kept, how, &target, &mut head.headers).ok_or(Outcome::NotExecuted)?;
             return Ok((head, full(body), carried));
@@ -254,7 +261,7 @@ fn created(state: &State, kept: &Kept, location: Option<&HeaderValue>, body: Opt
 /// The name of a resource with this id. `None`: no service's id is so.
 pub(super) fn named(state: &State, service: &str, kind: &str, collection: &str, id: &str) -> Option<Name> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~' | b':');
-    if id.is_empty() || !id.bytes().all(plain) {
+    if id.is_empty() || id.len() > LONGEST_ID || !id.bytes().all(plain) {
         return None;
     }
     let path = format!("{collection}/{id}");
@@ -293,6 +300,14 @@ pub(super) fn inline(kept: &Kept) -> usize {
         Content::Inline(bytes) => bytes.len(),
         Content::Spooled { .. } => 0,
     }
+}
+
+/// Whether a write fits in the store. What does not would be tried for ever, and all that comes after it.
+pub(super) fn is_storable(kept: &Kept) -> bool {
+    let headers: usize = kept.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+    let query = kept.query.as_ref().map_or(0, String::len);
+    let texts = kept.path.len() + kept.below.len() + query + kept.id.len();
+    inline(kept) <= LONGEST_WRITE && headers <= LONGEST_HEADERS && texts <= LONGEST_NAME
 }
 
 /// A request of Archipel's own with a body.

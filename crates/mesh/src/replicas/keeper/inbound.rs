@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
 use super::copy::{Copied, Source};
-use super::execute::inline;
+use super::execute::{LONGEST_NAME, inline, is_storable};
 use super::vault::Table;
 use super::{Deed, Keeper, News, peers};
 use crate::replicas::request::{Kept, Name};
@@ -41,6 +41,9 @@ impl Keeper {
         let mut opened = Vec::new();
         for (message, writes) in envelope.messages {
             let message = Message::read(&message).map_err(|_| StatusCode::BAD_REQUEST)?;
+            if message.map().meta.0.len() > LONGEST_NAME || !writes.iter().all(is_storable) {
+                return Err(StatusCode::PAYLOAD_TOO_LARGE);
+            }
             if !message.map().involved().any(|site| site == from) {
                 return Err(StatusCode::FORBIDDEN);
             }

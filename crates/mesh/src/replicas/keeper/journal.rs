@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 
 use super::vault::Change;
 
-/// So many calls become durable together, at most, and so many bytes.
+/// So many calls become durable together, at most, and about so many changes and bytes.
 const CALLS: usize = 256;
+const CHANGES: usize = 1024;
 const BYTES: usize = 16 << 20;
 
 /// What one call of the machine wants: these changes durable, and then these deeds done.
@@ -49,7 +50,7 @@ impl<D> Journal<D> {
         for _ in 0..CALLS {
             let more = |call: &Call<D>| call.changes.iter().map(Change::bytes).sum::<usize>();
             let Some(size) = self.waiting.front().map(more) else { break };
-            if bytes > 0 && bytes + size > BYTES {
+            if bytes > 0 && (bytes + size > BYTES || changes.len() > CHANGES) {
                 break;
             }
             bytes += size;

@@ -2,18 +2,19 @@
 //!
 //! Everything that happens comes to one loop: orders of other threads, and news of the keeper's own tasks, which
 //! execute, send and fetch. What the machine wants recorded goes to the `vault`; what it wants done waits in the
-//! `journal` until that is durable, and is then done (`deeds`). While the disk takes nothing, the journal is tried
+//! `journal` until that is durable (`durable`), and is then done (`deeds`). While the disk takes nothing, the journal is tried
 //! again and again, new writes are refused, and nothing that was decided is lost: an outcome that a service gave is
 //! worth more than a fresh start from the records, which would leave it in doubt.
 //!
-//! In the order in which a write meets them: `clients` (who waits), `book` (what is remembered), `journal`, `vault`
-//! and `seal` (the disk), `deeds`, `execute` and `replay` (the service), `peers` and `inbound` (other sites),
+//! In the order in which a write meets them: `clients` (who waits), `book` (what is remembered), `journal`, `durable`,
+//! `vault` and `seal` (the disk), `deeds`, `execute` and `replay` (the service), `peers` and `inbound` (other sites),
 //! `copy` (states), `show` (what is told).
 
 mod book;
 mod clients;
 mod copy;
 mod deeds;
+mod durable;
 mod execute;
 mod inbound;
 mod journal;
@@ -41,7 +42,7 @@ use replica::{
 use scope::Site;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, oneshot};
-use tokio::task::{AbortHandle, LocalSet, spawn_local};
+use tokio::task::{AbortHandle, LocalSet};
 use tokio::time::Instant;
 
 use self::book::{Book, With};
@@ -62,14 +63,11 @@ const GLANCE: Duration = Duration::from_secs(1);
 const AT_ONCE: usize = 64;
 /// Orders that are taken together, before the disk is asked.
 const TOGETHER: usize = 256;
-/// The pauses before a disk that failed is tried again, from the first to the longest.
-const PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// What is done once what came before it is durable.
 enum Deed {
     /// What the machine wants.
-    Effect(Effect),
+    Effect(Box<Effect>),
     /// Another site is told.
     Tell(oneshot::Sender<Told>, Told),
     /// An administrator is told.
@@ -245,8 +243,12 @@ impl Keeper {
                 match (news.try_recv(), orders.try_recv()) {
                     (Err(_), Err(_)) => break,
                     (told, order) => {
-                        told.into_iter().for_each(|told| self.hear(told));
-                        order.into_iter().for_each(|order| self.order(order));
+                        if let Ok(told) = told {
+                            self.hear(told);
+                        }
+                        if let Ok(order) = order {
+                            self.order(order);
+                        }
                     }
                 }
             }
@@ -351,14 +353,14 @@ impl Keeper {
                         let map = machine.map(meta);
                         map.map(|map| map.members().into_iter().cloned().collect()).unwrap_or_default()
                     };
-                    let with = With { staged, withdrawn: &withdrawn, members: &members };
+                    let with = With { here: &self.here, staged, withdrawn: &withdrawn, members: &members };
                     touched = self.book.record(put, remove, &with, &mut changes);
                 }
                 Effect::Erase(body) => self.book.erase(&body, &mut changes),
                 effect => {
                     // Before the record of it goes: what to remove has to be known after a restart too.
                     self.note_release(&effect, &mut changes);
-                    deeds.push(Deed::Effect(effect));
+                    deeds.push(Deed::Effect(Box::new(effect)));
                 }
             }
         }
@@ -367,55 +369,6 @@ impl Keeper {
         }
         let now = self.journal.add(Call { changes, deeds });
         self.carry_out(now);
-    }
-
-    /// Something that is done once everything so far is durable.
-    fn afterwards(&mut self, deed: Deed) {
-        let now = self.journal.add(Call { changes: Vec::new(), deeds: vec![deed] });
-        self.carry_out(now);
-    }
-
-    /// Makes durable what waits for it, if the disk is free.
-    fn commit(&mut self) {
-        let changes = self.journal.next();
-        self.start_commit(changes);
-    }
-
-    fn start_commit(&self, changes: Option<Vec<Change>>) {
-        let Some(changes) = changes else { return };
-        let (vault, news) = (self.vault.clone(), self.news.clone());
-        spawn_local(async move {
-            let result = if changes.is_empty() { Ok(()) } else { vault.commit(&changes).await };
-            let _ = news.send(News::Committed(result));
-        });
-    }
-
-    fn committed(&mut self, result: Result<(), store::Error>) {
-        match result {
-            Ok(()) => {
-                self.replicas.counts.commits.add(1);
-                if self.fault.take().is_some() {
-                    self.note(&serde_json::json!({ "replicas": "the disk takes records again" }));
-                }
-                let deeds = self.journal.committed();
-                self.carry_out(deeds);
-            }
-            Err(error) => {
-                self.replicas.counts.commit_failures.add(1);
-                let pause = self.fault.take().map_or(PAUSE, |(_, pause)| (pause * 2).min(LONGEST_PAUSE));
-                self.note(&serde_json::json!({
-                    "replicas": "the disk does not take records; writes to replicated resources are refused",
-                    "error": error.to_string(),
-                }));
-                self.fault = Some((error.to_string(), pause));
-                self.tell_all_unknown();
-                let news = self.news.clone();
-                spawn_local(async move {
-                    tokio::time::sleep(pause).await;
-                    let _ = news.send(News::TryAgain);
-                });
-            }
-        }
     }
 
     /// Which sites can be reached, and what there is to count.
@@ -461,7 +414,7 @@ async fn open_vault(opening: &Opening) -> Result<Vault, String> {
 }
 
 fn far() -> Instant {
-    Instant::now() + Duration::from_secs(86_400)
+    Instant::now() + Duration::from_hours(24)
 }
 
 fn now_ms() -> u64 {

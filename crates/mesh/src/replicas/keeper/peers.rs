@@ -13,7 +13,7 @@ use replica::{Body, Message, Operation};
 use scope::Site;
 use tokio::time::timeout;
 
-use super::execute::inline;
+use super::execute::{inline, is_storable};
 use super::vault::{Table, Vault};
 use crate::core::{Core, State};
 use crate::replicas::request::Kept;
@@ -36,7 +36,8 @@ pub(super) struct Outboxes(BTreeMap<Site, Outbox>);
 #[derive(Default)]
 struct Outbox {
     waiting: VecDeque<Message>,
-    sending: bool,
+    /// On their way.
+    sending: Option<Vec<Message>>,
 }
 
 impl Outboxes {
@@ -50,7 +51,10 @@ impl Outboxes {
             };
             outbox.waiting.retain(|other| !older(other));
         }
-        if outbox.waiting.len() < WAITING {
+        // A timer that runs out while all is slow adds nothing to what is slow.
+        let on_its_way =
+            outbox.sending.iter().flatten().chain(&outbox.waiting).any(|other| *other == message);
+        if !on_its_way && outbox.waiting.len() < WAITING {
             outbox.waiting.push_back(message);
         }
         self.next(to)
@@ -58,16 +62,18 @@ impl Outboxes {
 
     /// The next that can be sent: none while others are on their way.
     pub(super) fn next(&mut self, to: &Site) -> Option<Vec<Message>> {
-        let outbox = self.0.get_mut(to).filter(|outbox| !outbox.sending && !outbox.waiting.is_empty())?;
-        outbox.sending = true;
+        let outbox =
+            self.0.get_mut(to).filter(|outbox| outbox.sending.is_none() && !outbox.waiting.is_empty())?;
         let most = outbox.waiting.len().min(TOGETHER);
-        Some(outbox.waiting.drain(..most).collect())
+        let next: Vec<_> = outbox.waiting.drain(..most).collect();
+        outbox.sending = Some(next.clone());
+        Some(next)
     }
 
     /// An exchange is over. After one that failed nothing waits: the machine sends again what counts.
     pub(super) fn over(&mut self, to: &Site, arrived: bool) {
         if let Some(outbox) = self.0.get_mut(to) {
-            outbox.sending = false;
+            outbox.sending = None;
             if !arrived {
                 outbox.waiting.clear();
             }
@@ -122,7 +128,7 @@ pub(super) async fn fetch(core: &Core, from: &Site, id: &str) -> Option<Kept> {
     let path = format!("{}{id}", wire::WRITES);
     let (status, body) = exchange(core, from, Method::GET, &path, Bytes::new()).await?;
     let kept: Kept = postcard::from_bytes(&body).ok().filter(|_| status.is_success())?;
-    (*kept.id == *id).then_some(kept)
+    (*kept.id == *id && is_storable(&kept)).then_some(kept)
 }
 
 /// One question to another site's keeper, and its answer.
@@ -138,7 +144,9 @@ pub(super) async fn exchange(
     if matches!(state.reach(to), Reach::Quarantined) {
         return None;
     }
-    let lane = if body.len() <= SMALL { Lane::Small } else { Lane::Long };
+    // What is asked for may be long; messages are answered by a word.
+    let small = path == wire::MESSAGES && body.len() <= SMALL;
+    let lane = if small { Lane::Small } else { Lane::Long };
     let request = Request::builder().method(method).uri(path).body(Full::new(body)).ok()?;
     let exchange = async {
         let answer = pool.send(to.name(), request, lane).await.ok()?;

@@ -18,7 +18,7 @@ const FILE: &str = "replicas.redb";
 const LIMITS: Limits = Limits {
     key_bytes: 8 << 10,
     record_bytes: 64 << 20,
-    session_keys: 1 << 16,
+    session_keys: 1 << 18,
     session_bytes: 1 << 30,
     attempts: 32,
     backoff: std::time::Duration::from_micros(500),
@@ -48,6 +48,7 @@ pub(super) enum Table {
 #[derive(Serialize, Deserialize)]
 struct Row<const TABLE: u32> {
     key: Vec<u8>,
+    #[serde(with = "crate::replicas::octets")]
     sealed: Vec<u8>,
 }
 

@@ -6,11 +6,13 @@ mod sites;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use replica::{LocalId, Reply};
+use replica::{Change, LocalId, Message, ReplicaMap, Reply, Unchangeable};
 use sample::Fault;
 
 use self::sites::{Isles, NAMES, create, create_as, delete, patch, replace, site, until, upload};
-use crate::replicas::{Name, Seen, Stand};
+use crate::replicas::wire::{Asked, Envelope};
+use crate::replicas::{Name, Order, Seen, Stand};
+use crate::replication::Refused;
 
 #[test]
 fn one_resource_is_made_at_each_site_under_one_name() {
@@ -44,10 +46,13 @@ fn one_resource_is_made_at_each_site_under_one_name() {
 fn writes_at_any_site_reach_all_and_run_once_at_each() {
     let isles = Isles::new();
     let meta = isles.make(0, "one");
+    isles.until_quiet();
     isles.until_all_have(&["one"]);
     assert_eq!(isles.write(1, replace(&meta, "two")).reply, Reply::Executed { status: 200 });
+    isles.until_quiet();
     isles.until_all_have(&["two"]);
     assert_eq!(isles.write(2, patch(&meta, "three")).reply, Reply::Executed { status: 200 });
+    isles.until_quiet();
     isles.until_all_have(&["three"]);
     assert_eq!(isles.write(1, upload(&meta, b"content")).reply, Reply::Executed { status: 200 });
     until("all have the file", || isles.counted(sample::Write::Upload, "three") == [1, 1, 1]);
@@ -73,6 +78,8 @@ fn a_site_that_was_away_catches_up() {
     let mut isles = Isles::new();
     let meta = isles.make(0, "one");
     isles.until_all_have(&["one"]);
+    // It has not only made it, it also knows.
+    isles.until_quiet();
     isles.stop(2);
     assert_eq!(isles.write(0, patch(&meta, "two")).reply, Reply::Executed { status: 200 });
     assert_eq!(isles.write(1, patch(&meta, "three")).reply, Reply::Executed { status: 200 });
@@ -95,7 +102,6 @@ fn a_refusal_of_the_first_replica_is_the_answer_and_no_other_executes() {
     assert_eq!(answered.reply, Reply::Refused { status: 400 });
     assert_eq!(answered.response.unwrap().status(), 400);
     let meta = isles.make(0, "one");
-    isles.until_all_have(&["one"]);
     isles.until_quiet();
     let empty = isles.write(1, patch(&meta, ""));
     assert_eq!(empty.reply, Reply::Refused { status: 400 });
@@ -157,7 +163,7 @@ fn an_operation_in_doubt_is_shown_until_an_operator_settles_it() {
     isles.until_all_have(&["one"]);
     assert_eq!(isles.counted(sample::Write::Create, "one"), [1, 1, 1]);
     let again = sites::run(handle.settle(doubted.op, true, None));
-    assert_eq!(again, Err(crate::replication::Refused::Unknown));
+    assert_eq!(again, Err(Refused::Unknown));
 }
 
 #[test]
@@ -188,7 +194,7 @@ fn neither_credentials_nor_bodies_lie_on_the_disk_in_clear() {
         isles.start(index);
     }
     isles.until_all_have(&[secret]);
-    until("C has the file", || isles.counted(sample::Write::Upload, secret) == [1, 1, 1]);
+    until("C has the file", || isles.counted(sample::Write::Upload, secret)[2] == 1);
 }
 
 #[test]
@@ -233,6 +239,105 @@ fn a_store_of_another_key_or_without_one_is_refused_with_the_reason() {
     std::fs::set_permissions(directory.join("replicas.key"), only_us).unwrap();
     let error = isles.try_start(0).err().unwrap().to_string();
     assert!(error.contains("sealed with another key"), "{error}");
+}
+
+#[test]
+fn a_replica_is_added_with_all_that_it_has_and_removed_again() {
+    let isles = Isles::new();
+    let answered = isles.write(0, create("one", &["A", "B"]));
+    let meta = answered.meta.unwrap();
+    assert_eq!(isles.write(0, upload(&meta, b"CONTENT")).reply, Reply::Executed { status: 200 });
+    isles.until_quiet();
+    assert_eq!(isles.names(2).len(), 0);
+    let handle = isles.mesh(0).replication().unwrap();
+    sites::run(handle.change(&meta.0, Change::Extend(site("C")))).unwrap();
+    until("C has it", || isles.names(2) == ["one"]);
+    until(
+        "C can read it",
+        || matches!(isles.replicas(2).known.look_up(&Name::from(&meta)), Seen::Replicated(place) if place.readable),
+    );
+    let id = isles.images(2).into_keys().next().unwrap();
+    assert_eq!(sites::get(isles.isles[2].service.address(), &format!("/images/{id}/file")), b"CONTENT");
+    isles.until_quiet();
+    assert_eq!(isles.write(2, patch(&meta, "two")).reply, Reply::Executed { status: 200 });
+    isles.until_all_have(&["two"]);
+    isles.until_quiet();
+    sites::run(handle.change(&meta.0, Change::Shrink(site("B")))).unwrap();
+    until("B has it no more", || isles.names(1).is_empty());
+    until("B knows it no more", || isles.replicas(1).known.look_up(&Name::from(&meta)) == Seen::Ordinary);
+    assert_eq!((isles.names(0), isles.names(2)), (vec!["two".to_owned()], vec!["two".to_owned()]));
+    let again = sites::run(handle.change(&meta.0, Change::Shrink(site("B"))));
+    assert_eq!(again, Err(Refused::Unchangeable(Unchangeable::NotThere)));
+}
+
+#[test]
+fn a_replica_that_refuses_what_another_executed_is_repaired_from_it() {
+    let isles = Isles::new();
+    let meta = isles.make(0, "one");
+    isles.until_quiet();
+    // Somebody deletes it behind the mesh's back.
+    let id = isles.images(1).into_keys().next().unwrap();
+    sites::send(isles.isles[1].service.address(), &format!("DELETE /images/{id}"));
+    assert_eq!(isles.write(0, patch(&meta, "two")).reply, Reply::Executed { status: 200 });
+    isles.until_all_have(&["two"]);
+    isles.until_quiet();
+    assert!(isles.mesh(1).metrics().contains("archipel_replicas_diverged_total 1\n"));
+    assert_eq!(isles.write(1, patch(&meta, "three")).reply, Reply::Executed { status: 200 });
+    isles.until_all_have(&["three"]);
+}
+
+#[test]
+fn a_site_that_lacks_long_writes_asks_for_them() {
+    let mut isles = Isles::new();
+    let meta = isles.make(0, "one");
+    isles.until_quiet();
+    isles.stop(2);
+    // More than comes along with messages.
+    for byte in [1, 2, 3] {
+        let answered = isles.write(0, upload(&meta, &vec![byte; 3 << 20]));
+        assert_eq!(answered.reply, Reply::Executed { status: 200 });
+    }
+    isles.start(2);
+    isles.until_quiet();
+    let id = isles.images(2).into_keys().next().unwrap();
+    let file = sites::get(isles.isles[2].service.address(), &format!("/images/{id}/file"));
+    assert_eq!((file.len(), file.first()), (3 << 20, Some(&3)));
+    let handle = isles.mesh(0).replication().unwrap();
+    until("bodies are erased once all have them", || sites::run(handle.counts()).unwrap().kept_bytes == 0);
+}
+
+#[test]
+fn a_site_without_a_replica_is_told_nothing_and_changes_nothing() {
+    let isles = Isles::new();
+    let meta = isles.write(0, create("one", &["A", "B"])).meta.unwrap();
+    isles.until_quiet();
+    let replicas = isles.replicas(0);
+    let ask = |asked| {
+        let (reply, told) = tokio::sync::oneshot::channel();
+        assert!(replicas.orders.send(Order::Asked(site("C"), asked, reply)).is_ok());
+        sites::run(told).unwrap().0
+    };
+    assert_eq!(ask(Asked::State(meta.0.to_string())), 409);
+    let before = isles.mesh(0).replication().unwrap();
+    let map = sites::run(before.resources()).unwrap();
+    let message = Message::Confirm {
+        map: ReplicaMap::new(
+            meta.clone(),
+            replica::Level::Eventual,
+            false,
+            &[site("A"), site("B")].into(),
+            replica::Stamp { wall_ms: u64::MAX, logical: 0 },
+            &site("C"),
+        ),
+        known: replica::Version::default(),
+        done: replica::Version::default(),
+    };
+    let envelope = Envelope { messages: vec![(message.bytes(), Vec::new())] };
+    let bytes = postcard::to_allocvec(&envelope).unwrap();
+    assert_eq!(ask(Asked::Messages(bytes.into())), 403);
+    assert_eq!(ask(Asked::Messages(bytes::Bytes::from_static(b"?"))), 400);
+    assert_eq!(ask(Asked::Write("0".to_owned())), 404);
+    assert_eq!(sites::run(before.resources()).unwrap(), map);
 }
 
 /// An engine whose disk can be full.

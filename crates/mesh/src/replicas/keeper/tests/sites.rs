@@ -176,10 +176,10 @@ impl Isles {
 
     /// Waits until every site's service has images of these names and no others.
     pub(super) fn until_all_have(&self, names: &[&str]) {
-        for index in 0..NAMES.len() {
+        for (index, isle) in NAMES.into_iter().enumerate() {
             let mut names = names.to_vec();
             names.sort_unstable();
-            until(&format!("{names:?} at {}", NAMES[index]), || {
+            until(&format!("{names:?} at {isle}"), || {
                 let mut found = self.names(index);
                 found.sort_unstable();
                 found == names
@@ -215,11 +215,16 @@ impl Drop for Isles {
     }
 }
 
-/// One GET, on a connection of its own.
+/// The body that a GET gives, on a connection of its own.
 pub(super) fn get(address: SocketAddr, path: &str) -> Vec<u8> {
+    send(address, &format!("GET {path}"))
+}
+
+/// The body of the answer to a request, on a connection of its own.
+pub(super) fn send(address: SocketAddr, line: &str) -> Vec<u8> {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    write!(stream, "{line} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     let end = answer.windows(4).position(|part| part == b"\r\n\r\n").unwrap();
