@@ -84,7 +84,7 @@ mod tree;
 pub use early::{Ahead, Early};
 pub use error::{Broken, Fault, Refused};
 pub use limits::Limits;
-pub use merger::{Head, Late, Merger, Pull};
+pub use merger::{Head, Late, Merger, Pull, Same};
 pub use page::{Page, Request};
 pub use totals::Totals;
 pub use tree::Merged;

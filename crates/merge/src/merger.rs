@@ -1,13 +1,13 @@
 //! The merge itself: bytes of sources in, bytes of one answer out.
 
 mod closing;
+mod copies;
 mod losing;
 mod opening;
 mod unique;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::ops::Range;
 
 use bytes::Bytes;
 use profile::{List, Next};
@@ -24,6 +24,10 @@ use crate::probe::Probe;
 use crate::scan::Shape;
 use crate::slot::{Json, Ready, Slot, Status};
 use crate::tree::Merged;
+
+pub use copies::Same;
+use copies::{Copies, Telling};
+use losing::Run;
 
 /// How large a chunk of the answer becomes before it is given out.
 const CHUNK_BYTES: usize = 16 << 10;
@@ -93,7 +97,8 @@ pub struct Merger {
     hold: bool,
     given: bool,
     /// Which slots' items are in what is not given out yet, where each run of them begins and ends.
-    runs: Vec<(usize, Range<usize>)>,
+    runs: Vec<Run>,
+    copies: Copies,
     header: Option<(String, String)>,
 }
 
@@ -154,6 +159,7 @@ impl Merger {
             hold: false,
             given: false,
             runs: Vec::new(),
+            copies: Copies::default(),
             header: None,
         }
     }
@@ -303,6 +309,7 @@ impl Merger {
     fn chunk(&mut self) -> Pull {
         self.given = true;
         self.runs = Vec::new();
+        self.copies.given();
         Pull::Chunk(Bytes::from(std::mem::take(&mut self.out)))
     }
 
@@ -373,12 +380,23 @@ impl Merger {
         Ok(Progress::Going)
     }
 
-    /// Writes a slot's item. A rule that tells copies of one resource once would decide here: it sees every
-    /// item of every source, with its id, in the order of the answer.
+    /// Writes a slot's item, unless it is a copy of one that was told.
     fn tell(&mut self, index: usize) {
         let Some(slot) = self.slots.get_mut(index) else { return };
         // A slot may have failed since it had this item.
         let Some(item) = slot.tell() else { return };
+        let (id, tag) = match self.copies.look(item.text(0).as_deref(), self.list.tag.as_ref()) {
+            Telling::Alone => (None, None),
+            Telling::First(id, tag) => (Some(id), tag),
+            Telling::Again(id) => {
+                if !self.given {
+                    let mut bytes = Vec::new();
+                    item.write(slot.tag.as_deref(), &mut bytes);
+                    self.copies.spare(id, index, bytes);
+                }
+                return;
+            }
+        };
         if self.items == 0 {
             begin(&self.shape, &mut self.out);
         } else {
@@ -386,8 +404,8 @@ impl Merger {
         }
         self.items += 1;
         let start = self.out.len();
-        item.write(slot.tag.as_deref(), &mut self.out);
-        self.ran(index, start);
+        item.write(tag.as_deref().or(slot.tag.as_deref()), &mut self.out);
+        self.ran(index, start, id);
     }
 }
 

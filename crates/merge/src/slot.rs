@@ -171,9 +171,9 @@ impl Slot {
     }
 
     /// Takes back what was told; how much it was.
-    pub(crate) fn take_back(&mut self) -> u64 {
+    pub(crate) fn take_back(&mut self) {
         self.last = None;
-        std::mem::take(&mut self.told)
+        self.told = 0;
     }
 
     pub(crate) fn has_told(&self) -> bool {

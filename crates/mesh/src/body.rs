@@ -18,6 +18,7 @@ use crate::BoxError;
 use crate::headers;
 use crate::inflow::{Inflow, Live};
 use crate::merging::Merging;
+use crate::replicas::Rewritten;
 use crate::upstream::PooledBody;
 
 /// The body of an answer, and what is given back once it has ended.
@@ -37,6 +38,8 @@ enum Source {
     Peer(Received),
     /// Of several sites: what was made of it so far, and the rest to come.
     Merged(Option<Bytes>, Box<Merging>),
+    /// With the ids that clients know.
+    Rewritten(Box<Rewritten>),
     /// What was read of a body already, and its rest.
     After(VecDeque<Result<Frame<Bytes>, BoxError>>, Box<AnswerBody>),
 }
@@ -67,6 +70,11 @@ impl AnswerBody {
             Pull::Done | Pull::NotAList => Source::Full(None),
         };
         AnswerBody { source, pause: None, waiting: None, held: None }
+    }
+
+    /// With the ids that clients know.
+    pub(crate) fn rewritten(body: Rewritten) -> AnswerBody {
+        AnswerBody { source: Source::Rewritten(Box::new(body)), pause: None, waiting: None, held: None }
     }
 
     /// The same, after what was read of it already.
@@ -131,6 +139,7 @@ impl Body for AnswerBody {
                 }
                 Err(broken) => Poll::Ready(Some(Err(BoxError::from(broken)))),
             },
+            Source::Rewritten(body) => body.poll(context),
             Source::After(read, body) => match read.pop_front() {
                 Some(frame) => Poll::Ready(Some(frame)),
                 None => Pin::new(&mut **body).poll_frame(context),
@@ -160,6 +169,7 @@ impl Body for AnswerBody {
             Source::Local(body) => body.is_end_stream(),
             Source::Peer(body) => body.is_end_stream(),
             Source::Merged(..) => false,
+            Source::Rewritten(body) => body.is_end_stream(),
             Source::After(read, body) => read.is_empty() && body.is_end_stream(),
         }
     }
@@ -169,7 +179,7 @@ impl Body for AnswerBody {
             Source::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Source::Local(body) => body.size_hint(),
             Source::Peer(body) => body.size_hint(),
-            Source::Merged(..) => SizeHint::default(),
+            Source::Merged(..) | Source::Rewritten(_) => SizeHint::default(),
             Source::After(read, body) => {
                 let data = read.iter().flatten().filter_map(Frame::data_ref);
                 let read: u64 = data.map(|bytes| bytes.len() as u64).sum();

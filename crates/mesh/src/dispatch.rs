@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Method, Response};
+use http::{Method, Response, StatusCode};
 use merge::{Ahead, Early};
 use plan::{Answer, Asked, Effect, Event, Knowledge, Leg, Reach, Request, Rules, Run, Sent, Timer, Why};
-use scope::{Plan, Site};
+use scope::{Level, Plan, Site};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
@@ -19,6 +19,8 @@ use crate::core::{Core, ServiceState, State};
 use crate::leg::{self, Carried, LegFailure};
 use crate::merging::{self, Chosen, Combine};
 use crate::problem::{Problem, UNSENT};
+use crate::replicas::group::Group;
+use crate::replicas::walk::{self, At};
 use crate::said;
 
 /// Each leg keeps its own time, counted from when anything last moved: a long upload is not a slow answer.
@@ -93,6 +95,10 @@ impl Dispatch {
                         run.on(Event::Sent { leg }, &mut effects);
                         self.begin(&mut legs, leg, site, false);
                     }
+                    Effect::Replicate { leg, sites, level } => {
+                        run.on(Event::Sent { leg }, &mut effects);
+                        self.replicate(&mut legs, leg, sites, level);
+                    }
                     Effect::Probe { leg, site } => self.begin(&mut legs, leg, site, true),
                     Effect::Cancel { leg } => {
                         if let Some(took) = legs.cancel(leg) {
@@ -123,7 +129,10 @@ impl Dispatch {
                         self.core.counts.wasted.add(run.wasted() as u64);
                         let asked = run.report();
                         // One site was asked, and a mesh refused: its own words say more.
-                        return match legs.refusal.take().filter(|_| asked.len() == 1) {
+                        let says_more = |refusal: &Response<AnswerBody>| {
+                            asked.len() == 1 || refusal.headers().contains_key(said::TOLD)
+                        };
+                        return match legs.refusal.take().filter(says_more) {
                             Some(mut refusal) => {
                                 said::put(refusal.headers_mut(), &asked);
                                 refusal
@@ -188,12 +197,7 @@ impl Dispatch {
                 Bodies::Taped(tape) => Tape::read(tape),
             }
         };
-        let Some(body) = body else {
-            // The start of the body is gone: this site cannot have it, and has not seen any of it.
-            let detail = "the body is too long to be sent a second time".to_owned();
-            let failure = LegFailure { sent: Sent::No, why: Why::Refused, problem: None, detail };
-            return legs.run(leg, began, async move { Err(failure) });
-        };
+        let Some(body) = body else { return legs.run(leg, began, async { Err(no_body()) }) };
         let state = Rc::clone(&self.state);
         if !is_here {
             return legs.run(leg, began, async move { leg::peer(&state, &site, head, body).await });
@@ -202,7 +206,14 @@ impl Dispatch {
             (Rc::clone(&self.core), Rc::clone(&self.service), self.carried.clone());
         // Whose answer it will be is not known yet: none says anything before it.
         legs.run(leg, began, async move {
-            leg::local(&core, &state, &service, head, body, Some(&carried), None).await
+            let at = At {
+                core: &core,
+                state: &state,
+                service: &service,
+                carried: Some(&carried),
+                from_peer: false,
+            };
+            walk::local(at, head, body, None).await
         });
     }
 
@@ -215,6 +226,40 @@ impl Dispatch {
         });
         head.clone()
     }
+
+    /// Starts one leg to a set of replicas.
+    fn replicate(&self, legs: &mut Legs, leg: Leg, sites: Vec<Site>, level: Level) {
+        self.core.counts.legs.add(1);
+        legs.sites.extend(sites.first().map(|site| (leg.0, site.clone())));
+        let began = Instant::now();
+        let body = match &self.body {
+            Bodies::Known(bytes) => Some(LegBody::Full(bytes.clone())),
+            Bodies::Taped(tape) => Tape::read(tape),
+        };
+        let (head, carried) = (self.head.clone(), self.carried.clone());
+        let (core, state, service) =
+            (Rc::clone(&self.core), Rc::clone(&self.state), Rc::clone(&self.service));
+        legs.run(leg, began, async move {
+            let group = Group { sites: sites.into_iter().collect(), level };
+            let at = At {
+                core: &core,
+                state: &state,
+                service: &service,
+                carried: Some(&carried),
+                from_peer: false,
+            };
+            match body {
+                None => Err(no_body()),
+                Some(body) => walk::create(at, head, body, &group).await,
+            }
+        });
+    }
+}
+
+/// The start of the body is gone: this site cannot have it, and has not seen any of it.
+fn no_body() -> LegFailure {
+    let detail = "the body is too long to be sent a second time".to_owned();
+    LegFailure { sent: Sent::No, why: Why::Refused, problem: None, detail }
 }
 
 /// What is known of the sites, for one request.
@@ -259,8 +304,13 @@ impl Legs {
 
     /// Stops a leg. How long it has taken, if it was still under way.
     fn cancel(&mut self, leg: Leg) -> Option<Duration> {
-        self.answers.remove(&leg.0);
+        let answer = self.answers.remove(&leg.0);
         self.early.remove(&leg);
+        // What a keeper says of an outcome that is not known is more than that it is not known.
+        let says_more = |answer: &Response<AnswerBody>| {
+            answer.status() == StatusCode::GATEWAY_TIMEOUT && answer.headers().contains_key(said::TOLD)
+        };
+        self.refusal = answer.filter(says_more).or(self.refusal.take());
         let running = self.handles.get(&leg.0);
         if let Some((handle, _)) = running {
             handle.abort();
@@ -340,7 +390,7 @@ impl Legs {
                 Event::Answered { leg, status, elapsed }
             }
             Err(failure) => {
-                self.refusal = failure.problem.map(Problem::into_response);
+                self.refusal = failure.problem.map(|problem| problem.into_response());
                 Event::Failed { leg, sent: failure.sent, why: failure.why, elapsed }
             }
         }

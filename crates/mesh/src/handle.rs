@@ -28,6 +28,9 @@ use crate::inflow::Live;
 use crate::leg::{self, Carried, LegFailure, MOST_HOPS};
 use crate::merging::Combine;
 use crate::problem::Problem;
+use crate::replicas::group::Group;
+use crate::replicas::operations;
+use crate::replicas::walk::{self, At};
 use crate::replicas::wire;
 use crate::said;
 use crate::upgrade::{self, Switch};
@@ -150,6 +153,12 @@ impl Walk {
             self.core.shared.audit.write(&line);
             return self.here(head, body, None).await;
         }
+        if let Some(operation) = operations::asked(&head) {
+            return match operation {
+                Ok(operation) => operations::answer(self.core.shared.replicas.as_ref(), operation).await,
+                Err(problem) => problem.into_response(),
+            };
+        }
         let default = settings.services.get(&self.service.name).and_then(|service| service.scope.as_ref());
         let place = carry::Entry { listener: entry.listener, default: default.map(|scope| scope.text()) };
         let found = self.core.shared.carry.find(&mut head, &place, self.core.now());
@@ -241,6 +250,10 @@ impl Walk {
         }
     }
 
+    fn at<'a>(&'a self, carried: Option<&'a Carried>) -> At<'a> {
+        At { core: &self.core, state: &self.state, service: &self.service, carried, from_peer: false }
+    }
+
     async fn carry_out(
         &mut self,
         plan: Rc<Plan>,
@@ -251,6 +264,9 @@ impl Walk {
         let settings = self.state.settings();
         let strict = head.headers.remove(STRICT);
         match &*plan {
+            _ if walk::is_write_to_one(self.at(Some(&carried)), &head) => {
+                self.here(head, body, Some(&carried)).await
+            }
             Plan::Site(site) if *site == settings.site => self.here(head, body, Some(&carried)).await,
             _ if !self.ticket.away(settings.limits.requests) => {
                 Problem::busy("as many requests as may wait for other sites").into_response()
@@ -291,8 +307,7 @@ impl Walk {
         let body = self.live(body);
         let speaker = self.turn.as_ref().map(Turn::speaker);
         // Boxed: the futures around it, which are moved before they are polled, stay small.
-        let answer =
-            Box::pin(leg::local(&self.core, &self.state, &self.service, head, body, carried, speaker)).await;
+        let answer = Box::pin(walk::local(self.at(carried), head, body, speaker)).await;
         if let Some(turn) = self.turn.take() {
             turn.said().await;
         }
@@ -341,7 +356,8 @@ impl Walk {
         let own = settings.services.get(&self.service.name);
         let strict = strict.unwrap_or(own.is_some_and(|own| own.strict));
         let tls = own.is_some_and(|own| own.tls.is_some());
-        let combine = match Combine::of(plan, &settings.profile, &self.service.name, &head, tls) {
+        let replicas = self.core.shared.replicas.as_ref();
+        let combine = match Combine::of(plan, &settings.profile, &self.service.name, &head, replicas, tls) {
             Ok(combine) => combine,
             Err(problem) => return problem.into_response(),
         };
@@ -352,6 +368,11 @@ impl Walk {
             },
             ref method => plan::Request::Write { chosen_name: *method == Method::PUT },
         };
+        if let plan::Request::Write { .. } = request
+            && let Err(problem) = walk::check(self.at(Some(&carried)), &head, plan)
+        {
+            return problem.into_response();
+        }
         let body = if body.is_end_stream() {
             Bodies::Known(bytes::Bytes::new())
         } else if matches!(request, plan::Request::Read | plan::Request::List { .. }) {
@@ -466,6 +487,7 @@ pub(crate) async fn leg(
     }
     let switch = hyper::upgrade::on(&mut request);
     let (mut head, body) = request.into_parts();
+    let group = Group::read(&head);
     let (service, carried) = match read_leg(&core, &state, &peer, &head) {
         Ok(leg) => leg,
         Err(problem) => return problem.into_response(),
@@ -485,7 +507,11 @@ pub(crate) async fn leg(
     let pause = walk.state.settings().timeouts.body_idle;
     let body = if body.is_end_stream() { LegBody::Empty } else { LegBody::Live(Live::new(body, pause)) };
     let head = Box::new(head);
-    let answer = leg::local(&walk.core, &walk.state, &walk.service, head, body, Some(&carried), None).await;
+    let at = At { from_peer: true, ..walk.at(Some(&carried)) };
+    let answer = match group {
+        Some(group) => Box::pin(walk::create(at, head, body, &group)).await,
+        None => walk::local(at, head, body, None).await,
+    };
     let mut response = match answer {
         Ok(response) => upgrade::carry_out(response, walk.switch),
         Err(failure) => not_executed(failure, &walk),

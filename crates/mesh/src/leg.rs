@@ -55,19 +55,24 @@ pub(crate) struct LegFailure {
     pub(crate) sent: Sent,
     pub(crate) why: Why,
     /// What to tell the client, where the mesh itself refused.
-    pub(crate) problem: Option<Problem>,
+    pub(crate) problem: Option<Box<Problem>>,
     pub(crate) detail: String,
 }
 
 impl LegFailure {
-    fn refused(problem: Problem) -> LegFailure {
-        LegFailure { sent: Sent::No, why: Why::Refused, problem: Some(problem), detail: String::new() }
+    pub(crate) fn refused(problem: Problem) -> LegFailure {
+        LegFailure {
+            sent: Sent::No,
+            why: Why::Refused,
+            problem: Some(Box::new(problem)),
+            detail: String::new(),
+        }
     }
 
     /// As the answer to a client that asked for one site only.
     pub(crate) fn into_problem(self, whose: &str) -> Problem {
         if let Some(problem) = self.problem {
-            return problem;
+            return *problem;
         }
         let (status, kind, title) = match (self.sent, self.why) {
             (Sent::No, _) => (
@@ -133,7 +138,7 @@ pub(crate) async fn local(
                 upstream::Kind::Protocol => Why::Protocol,
                 upstream::Kind::Reset | upstream::Kind::Body => Why::Reset,
             };
-            let problem = inflow.and_then(|inflow| inflow.problem());
+            let problem = inflow.and_then(|inflow| inflow.problem()).map(Box::new);
             Err(LegFailure { sent: error.sent, why, problem, detail: error.to_string() })
         }
         None => Err(late(settings.timeouts.response)),
@@ -210,7 +215,7 @@ pub(crate) async fn peer(
                 link::Sent::No => Sent::No,
                 link::Sent::Maybe => Sent::Maybe,
             };
-            let problem = inflow.and_then(|inflow| inflow.problem());
+            let problem = inflow.and_then(|inflow| inflow.problem()).map(Box::new);
             Err(LegFailure { sent, why, problem, detail: error.to_string() })
         }
         None => Err(late(settings.timeouts.peer_response)),

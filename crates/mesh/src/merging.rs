@@ -18,6 +18,8 @@ use scope::{Plan, Site};
 
 use crate::body::AnswerBody;
 use crate::problem::Problem;
+use crate::replicas::Replicas;
+use crate::replicas::copies::{self, Copies};
 use crate::said;
 
 use tree::{Sources, has_conflict, is_unique, joins, merged, tree_of};
@@ -57,6 +59,7 @@ pub(crate) struct Combine {
     sources: Sources,
     how: How,
     path: String,
+    copies: Option<Copies>,
 }
 
 enum How {
@@ -115,6 +118,7 @@ impl Combine {
         profile: &Profile,
         service: &str,
         head: &Parts,
+        replicas: Option<&Replicas>,
         tls: bool,
     ) -> Result<Option<Combine>, Problem> {
         let path = head.uri.path();
@@ -125,7 +129,7 @@ impl Combine {
         let tree = tree_of(plan, &mut sources);
         if let Some(totals) = profile.totals(service, path) {
             let how = How::Totals(Box::new(totals.clone()));
-            return Ok(Some(Combine { sources, how, path: path.to_owned() }));
+            return Ok(Some(Combine { sources, how, path: path.to_owned(), copies: None }));
         }
         let Some(list) = profile.lists.of(service, path) else { return Ok(None) };
         let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
@@ -144,7 +148,9 @@ impl Combine {
                 .detail(refused.to_string())
                 .unsent()
         })?;
-        Ok(Some(Combine { sources, how: How::List(Box::new((list, page))), path: path.to_owned() }))
+        let copies = replicas.and_then(|replicas| Copies::of(&profile.kinds, replicas, service, path));
+        let how = How::List(Box::new((list, page)));
+        Ok(Some(Combine { sources, how, path: path.to_owned(), copies }))
     }
 
     /// Whether it is known to be a list before any site has answered.
@@ -196,7 +202,7 @@ impl Combine {
         // Who has told all it has said nothing of this page.
         chosen.asked.retain(|asked| self.asks(&asked.site));
         chosen.legs.retain(|(_, site, _)| self.asks(site));
-        let Combine { sources, how, .. } = self;
+        let Combine { sources, how, copies, .. } = self;
         match how {
             How::Totals(rule) => sources.total(*rule, chosen, strict).await,
             // Nothing at all is no list, and one site's nothing is as good as another's.
@@ -205,18 +211,29 @@ impl Combine {
             }
             How::List(list) => {
                 let (list, page) = *list;
-                sources.list(list, page, chosen, strict).await
+                sources.list(list, page, copies.as_ref(), chosen, strict).await
             }
         }
     }
 }
 
 impl Sources {
-    async fn list(&self, list: List, page: Page, chosen: Chosen, strict: bool) -> Made {
+    async fn list(
+        &self,
+        list: List,
+        page: Page,
+        copies: Option<&Copies>,
+        chosen: Chosen,
+        strict: bool,
+    ) -> Made {
         let Chosen { answer, legs, mut early, mut partial, mut asked } = chosen;
         let places: BTreeMap<Leg, usize> =
             legs.iter().filter_map(|(leg, site, _)| Some((*leg, self.of(site)?))).collect();
-        let merger = Merger::new(list, merged(&answer, &places), page, Limits::default(), Late::Abort);
+        let mut merger = Merger::new(list, merged(&answer, &places), page, Limits::default(), Late::Abort);
+        if let Some(copies) = copies {
+            let replicated = legs.iter().filter(|(_, _, answer)| copies::has_some(answer.headers())).count();
+            merger = merger.once(copies.rule(replicated > 1));
+        }
         let link = merger.link_header().to_owned();
         let mut merging = Merging { merger, bodies: self.sites.iter().map(|_| None).collect() };
         let mut heads = Vec::new();

@@ -4,11 +4,13 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use plan::{Asked, Failure, Refused};
+use replica::OpId;
 use scope::{Diagnostic, Style};
 use serde_json::{Value, json};
 
 use crate::body::AnswerBody;
 use crate::carry;
+use crate::replicas::operations;
 use crate::said;
 
 /// Says that no service executed the request. Only peers may set it, and only peers see it.
@@ -24,6 +26,8 @@ pub(crate) struct Problem {
     detail: String,
     position: Option<usize>,
     asked: Vec<Asked>,
+    /// Where to learn what became of it.
+    operation: Option<Box<OpId>>,
     /// Nothing was executed anywhere.
     unsent: bool,
 }
@@ -37,6 +41,7 @@ impl Problem {
             detail: String::new(),
             position: None,
             asked: Vec::new(),
+            operation: None,
             unsent: false,
         }
     }
@@ -48,6 +53,12 @@ impl Problem {
 
     pub(crate) fn asked(mut self, asked: Vec<Asked>) -> Problem {
         self.asked = asked;
+        self
+    }
+
+    /// Where to learn what became of it.
+    pub(crate) fn operation(mut self, operation: Option<OpId>) -> Problem {
+        self.operation = operation.map(Box::new);
         self
     }
 
@@ -115,6 +126,9 @@ impl Problem {
             }
             if let Some(position) = self.position {
                 fields.insert("position".to_owned(), position.into());
+            }
+            if let Some(operation) = &self.operation {
+                fields.insert("operation".to_owned(), operations::address(operation).into());
             }
             if !self.asked.is_empty() {
                 fields.insert("sites".to_owned(), self.asked.iter().map(said::json).collect());

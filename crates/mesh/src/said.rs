@@ -5,29 +5,68 @@ use std::fmt::Write;
 use http::HeaderMap;
 use http::header::HeaderValue;
 use plan::{Asked, Said};
+use scope::Site;
 use serde_json::{Value, json};
+
+use crate::replicas::Stand;
 
 /// Past this only failures are listed: proxies refuse headers that are too long.
 const LONGEST: usize = 4096;
 
 const SCOPE_SITES: &str = "scope-sites";
 
-/// Adds the header, if any site was asked.
+/// Says that the mesh which answered has told what each replica did. Only peers may set it, and only peers see it.
+pub(crate) const TOLD: &str = "archipel-told";
+
+/// Adds the header, if any site was asked. What was told of replicas stays.
 pub(crate) fn put(headers: &mut HeaderMap, asked: &[Asked]) {
-    if asked.is_empty() {
-        return;
+    let told = if headers.contains_key(TOLD) { headers.get(SCOPE_SITES) } else { None };
+    let told = told.and_then(|told| told.to_str().ok()).unwrap_or_default().to_owned();
+    let asked: Vec<&Asked> =
+        asked.iter().filter(|asked| !told.contains(&format!("\"{}\"", asked.site))).collect();
+    let mut text = list(asked.iter().copied());
+    if text.len() + told.len() > LONGEST {
+        text = list(asked.into_iter().filter(|asked| failed(asked)));
     }
-    let mut text = list(asked.iter());
-    if text.len() > LONGEST {
-        text = list(asked.iter().filter(|asked| failed(asked)));
+    if !text.is_empty() && !told.is_empty() {
+        text.push_str(", ");
     }
+    text.push_str(&told);
+    set(headers, text);
+}
+
+/// Tells what each replica did.
+pub(crate) fn tell(headers: &mut HeaderMap, sites: &[(Site, Stand)]) {
+    let words = sites.iter().map(|(site, stand)| match stand {
+        Stand::Done(Some(status)) => format!("\"{site}\";status={status}"),
+        Stand::Done(None) => format!("\"{site}\";done"),
+        Stand::Pending => format!("\"{site}\";pending"),
+        Stand::Diverged(status) => format!("\"{site}\";diverged;status={status}"),
+        Stand::InDoubt => format!("\"{site}\";in-doubt"),
+    });
+    set(headers, words.collect::<Vec<_>>().join(", "));
+    headers.insert(TOLD, HeaderValue::from_static("1"));
+}
+
+fn set(headers: &mut HeaderMap, mut text: String) {
     if text.len() > LONGEST {
         text.truncate(LONGEST);
         text.truncate(text.rfind(", ").unwrap_or(0));
     }
-    if let Ok(value) = HeaderValue::try_from(text) {
+    if let Some(value) = HeaderValue::try_from(text).ok().filter(|value| !value.is_empty()) {
         headers.insert(SCOPE_SITES, value);
     }
+}
+
+/// What one replica did, in a document.
+pub(crate) fn stand_json(site: &Site, stand: Stand) -> Value {
+    let (state, status) = match stand {
+        Stand::Done(status) => ("done", status),
+        Stand::Pending => ("pending", None),
+        Stand::Diverged(status) => ("diverged", Some(status)),
+        Stand::InDoubt => ("in-doubt", None),
+    };
+    json!({ "site": site.name(), "state": state, "status": status })
 }
 
 fn failed(asked: &Asked) -> bool {
@@ -71,7 +110,6 @@ pub(crate) fn json(asked: &Asked) -> Value {
 #[cfg(test)]
 mod tests {
     use plan::Why;
-    use scope::Site;
 
     use super::*;
 
@@ -94,5 +132,16 @@ mod tests {
         let all = said(0..200);
         assert!(all.len() <= LONGEST && all.len() > LONGEST - 100, "{}", all.len());
         assert!(all.ends_with(";error=reset"), "none is cut in two: {all}");
+    }
+
+    #[test]
+    fn what_was_told_of_replicas_stays_beside_what_failed_before() {
+        let site = |name| Site::new(name).unwrap();
+        let mut headers = HeaderMap::new();
+        let stands = [(site("B"), Stand::Done(Some(201))), (site("C"), Stand::Pending)];
+        tell(&mut headers, &stands);
+        let asked = |name, said| Asked { site: site(name), said, elapsed: None };
+        put(&mut headers, &[asked("A", Said::Error(Why::Reset)), asked("B", Said::Status(201))]);
+        assert_eq!(headers[SCOPE_SITES], "\"A\";error=reset, \"B\";status=201, \"C\";pending");
     }
 }

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use scope::{Plan, Site};
+use scope::{Level, Plan, Site};
 
 use crate::merge::{How, Incomplete, Merge};
+use crate::replicas;
 use crate::request::{Knowledge, Reach, Request, Rules};
 use crate::tree::{InOrder, NodeId, Operand, Operator, Place, Tree, Unique};
 
@@ -28,7 +29,7 @@ impl Near {
     const NONE: Near =
         Near { reach: Reach::Unreachable, distance: Distance::Unknown, late_after: Duration::MAX };
 
-    fn is_asked(self) -> bool {
+    pub(crate) fn is_asked(self) -> bool {
         self.reach.refusal().is_none()
     }
 }
@@ -72,6 +73,9 @@ impl Builder<'_> {
                 (in_order(operands, false), near)
             }
             Plan::Any(plans) => self.nearest_first(plans, id, !self.request.is_write()),
+            Plan::All(level, plans) if self.request.is_write() && replicas::is_group(*level, plans) => {
+                self.replicas(*level, plans)
+            }
             Plan::All(_, plans) => match self.request {
                 Request::List { strict } if plans.len() > 1 => {
                     let incomplete = match (self.in_unique, strict) {
@@ -89,16 +93,31 @@ impl Builder<'_> {
     }
 
     fn site(&self, site: &Site) -> (Operator, Near) {
+        let near = self.near(site);
+        (Operator::Site { site: site.clone(), barred: false, near }, near)
+    }
+
+    /// One site alone, at the usual level, is that site.
+    fn replicas(&self, level: Level, plans: &[Plan]) -> (Operator, Near) {
+        let sites = replicas::sites(plans, &|site| self.near(site));
+        if let (Level::Eventual, [(_, site)]) = (level, &sites[..]) {
+            return self.site(site);
+        }
+        let near = sites.first().map_or(Near::NONE, |(near, _)| *near);
+        let sites = sites.into_iter().map(|(_, site)| site).collect();
+        (Operator::Replicas { sites, level, near }, near)
+    }
+
+    fn near(&self, site: &Site) -> Near {
         let rtt = self.knowledge.rtt(site);
-        let near = Near {
+        Near {
             reach: self.knowledge.reach(site),
             distance: rtt.map_or(Distance::Unknown, Distance::Rtt),
             late_after: self
                 .knowledge
                 .patience(site)
                 .unwrap_or_else(|| self.rules.hedge_after.saturating_add(rtt.unwrap_or_default())),
-        };
-        (Operator::Site { site: site.clone(), barred: false, near }, near)
+        }
     }
 
     fn one(&mut self, plans: &[Plan], id: NodeId) -> (Operator, Near) {

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use scope::Site;
+use scope::{Level, Site};
 
 use crate::answer::Answer;
 
-/// One request to one site, numbered from 0 in the order of sending.
+/// One request to one site, or to a set of replicas, numbered from 0 in the order of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Leg(pub usize);
 
@@ -107,6 +107,16 @@ pub enum Effect {
         leg: Leg,
         /// Where to.
         site: Site,
+    },
+    /// Send the request, once, to be carried out at each of these sites: to one of them, whose mesh sees to the
+    /// others. Another of them may be tried only where the one before provably did not execute it.
+    Replicate {
+        /// A new leg.
+        leg: Leg,
+        /// Nearest first. The first can be asked; others may be out of reach for now.
+        sites: Vec<Site>,
+        /// When it is answered, and what orders writes.
+        level: Level,
     },
     /// Ask this site whether the resource that the request names exists there, without changing it.
     Probe {

@@ -23,7 +23,10 @@ impl Run<'_> {
             Operator::Unique(_) => self.unique_ended(node, outcome, effects),
             Operator::Merge(_) => self.merge_ended(node, operand, outcome, effects),
             // The operand that a `^` chose for a write decides alone, and so does the one of `within`.
-            Operator::Place(_) | Operator::Within { .. } | Operator::Site { .. } => Some(outcome),
+            Operator::Place(_)
+            | Operator::Within { .. }
+            | Operator::Site { .. }
+            | Operator::Replicas { .. } => Some(outcome),
         }
     }
 

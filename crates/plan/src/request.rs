@@ -6,6 +6,7 @@ use std::time::Duration;
 use scope::{Level, Plan, Site};
 
 use crate::event::Why;
+use crate::replicas;
 
 /// What a request does. It decides what the operators of a plan mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,12 +105,16 @@ impl Reach {
 /// Why a plan cannot be run for a request. No site was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// `&` on a write: replication is not there yet.
-    Replication,
-    /// A level that needs replication.
+    /// A read at a level that needs the word of several replicas.
     Level(Level),
     /// `^` on a write whose name the client did not choose: no site can be asked whether it exists.
     NeedsName,
+    /// A write on `&` of what is no choice of sites: a `^` or a `within`.
+    NoSites,
+    /// A write on `&` of groups with different levels.
+    TwoLevels,
+    /// A write on `^` of a `&`: what exactly one has cannot be what several have.
+    Contrary,
 }
 
 impl Refused {
@@ -117,8 +122,8 @@ impl Refused {
     #[must_use]
     pub fn status(self) -> u16 {
         match self {
-            Refused::NeedsName => 422,
-            Refused::Replication | Refused::Level(_) => 501,
+            Refused::NeedsName | Refused::NoSites | Refused::TwoLevels | Refused::Contrary => 422,
+            Refused::Level(_) => 501,
         }
     }
 }
@@ -126,10 +131,17 @@ impl Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::Replication => f.write_str("a write to several sites (`&`) is not supported yet"),
-            Refused::Level(level) => write!(f, "the level `@{}` is not supported yet", level.name()),
+            Refused::Level(level) => write!(f, "a read at `@{}` is not supported yet", level.name()),
             Refused::NeedsName => {
                 f.write_str("`^` on a write needs a name that the client chose, as in a PUT to its path")
+            }
+            Refused::NoSites => f.write_str(
+                "a write on `&` needs sites to write to: `|` and `;` may choose them, `^` and `within` may only \
+                 stand around the whole group",
+            ),
+            Refused::TwoLevels => f.write_str("a write on `&` has one level: `(A & B & C) @eventual`"),
+            Refused::Contrary => {
+                f.write_str("a write on `^` makes what exactly one site has, one on `&` what several have")
             }
         }
     }
@@ -143,14 +155,21 @@ pub(crate) fn check(plan: &Plan, request: Request) -> Result<(), Refused> {
     let operands = match plan {
         Plan::Site(_) => return Ok(()),
         Plan::Within(_, inner) => return check(inner, request),
+        Plan::All(level, operands) if request.is_write() => {
+            if replicas::is_group(*level, operands) {
+                return replicas::check(*level, operands);
+            }
+            operands
+        }
         Plan::All(level, operands) => match level {
-            Level::Eventual if request.is_write() && operands.len() > 1 => return Err(Refused::Replication),
-            Level::Eventual => operands,
             // A read at `@weak` promises no more than one at `@eventual` does.
-            Level::Weak if !request.is_write() => operands,
-            Level::Weak | Level::Quorum | Level::Strong => return Err(Refused::Level(*level)),
+            Level::Eventual | Level::Weak => operands,
+            Level::Quorum | Level::Strong => return Err(Refused::Level(*level)),
         },
         Plan::One(_) if request == (Request::Write { chosen_name: false }) => return Err(Refused::NeedsName),
+        Plan::One(operands) if request.is_write() && operands.iter().any(replicas::is_in) => {
+            return Err(Refused::Contrary);
+        }
         Plan::One(operands) | Plan::Any(operands) | Plan::Otherwise(operands) => operands,
     };
     operands.iter().try_for_each(|operand| check(operand, request))

@@ -286,6 +286,24 @@ impl<'r> Run<'r> {
         self.time(self.rules.leg_timeout, Purpose::Leg(leg), effects);
     }
 
+    /// Asks a set of replicas, unless none of them can be.
+    fn begin_replicas(&mut self, node: NodeId, effects: &mut Vec<Effect>) -> Option<Failure> {
+        let Operator::Replicas { sites, level, near } = &self.tree[node].operator else { return None };
+        let (sites, level, refusal) = (sites.clone(), *level, near.reach.refusal());
+        if let Some(why) = refusal {
+            for site in &sites {
+                self.skip(site, why);
+            }
+            return Some(Failure::Unavailable);
+        }
+        let first = sites.first()?.clone();
+        let leg = Leg(self.legs.len());
+        self.legs.push(Record::new(node, first, Role::Write));
+        effects.push(Effect::Replicate { leg, sites, level });
+        self.time(self.rules.leg_timeout, Purpose::Leg(leg), effects);
+        None
+    }
+
     /// Leaves out a site that cannot be asked.
     pub(crate) fn skip(&mut self, site: &Site, why: Why) {
         self.skipped.push(Skipped { before: Leg(self.legs.len()), site: site.clone(), why });
@@ -317,6 +335,7 @@ impl<'r> Run<'r> {
                 }
                 refusal.map(|_| Failure::Unavailable)
             }
+            Operator::Replicas { .. } => self.begin_replicas(node, effects),
             Operator::Within { limit, inner } => {
                 let (limit, inner) = (*limit, *inner);
                 let failure = self.begin(inner, effects);

@@ -7,7 +7,7 @@
 use std::ops::{Index, IndexMut, Range};
 use std::time::Duration;
 
-use scope::Site;
+use scope::{Level, Site};
 
 use crate::build::Near;
 use crate::event::{Failure, Leg};
@@ -40,6 +40,14 @@ pub(crate) enum Operator {
         site: Site,
         /// A `^` around it found the resource elsewhere: it must not be created here.
         barred: bool,
+        near: Near,
+    },
+    /// `&` on a write.
+    Replicas {
+        /// Nearest first.
+        sites: Vec<Site>,
+        level: Level,
+        /// Of the nearest.
         near: Near,
     },
     Within {
@@ -150,9 +158,10 @@ impl Tree {
         }
     }
 
-    /// Whether there is one site only, so that there is nothing to decide between answers.
+    /// Whether there is one site only, or one set of replicas, so that there is nothing to decide between answers.
     pub(crate) fn has_one_site(&self) -> bool {
-        self.open_sites(&self.under(Tree::ROOT)).len() == 1
+        let groups = self.nodes.iter().filter(|node| matches!(node.operator, Operator::Replicas { .. }));
+        self.open_sites(&self.under(Tree::ROOT)).len() + groups.count() == 1
     }
 }
 

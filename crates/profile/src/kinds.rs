@@ -217,6 +217,7 @@ impl Kinds {
     }
 
     /// What a path may be of: the longest first, so that what is the path itself comes before what it is below.
+    #[must_use]
     pub fn items<'k, 'p>(&'k self, service: &str, path: &'p str) -> Vec<Item<'k, 'p>> {
         let mut items = Vec::new();
         for end in ends(path).into_iter().rev() {

@@ -51,7 +51,7 @@ pub(super) fn both_sides(story: &mut Story<'_>) -> Result<(), String> {
         let filled = story.ask("PUT", (2, "image"), &format!("{path}/file"), None, Some("trixie"))?;
         expect(&filled, 200)?;
         pending(&filled, "Site1")?;
-        let gone = filled.header("archipel-operation").to_owned();
+        let gone = filled.header("scope-operation").to_owned();
         check(!gone.is_empty(), || "the answer does not say where to ask what became of it".to_owned())
     })?;
     let began = std::time::Instant::now();

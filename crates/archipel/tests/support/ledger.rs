@@ -103,7 +103,7 @@ impl State {
         if write && (200..300).contains(&status) {
             let id = path.get(1).map(|id| (*id).to_owned());
             let id = id.or_else(|| account["id"].as_str().map(str::to_owned)).unwrap_or_default();
-            self.executed.push((request.header("archipel-operation").to_owned(), id));
+            self.executed.push((request.header("scope-operation").to_owned(), id));
         }
         if mishap == Some(Mishap::After) { (500, String::new()) } else { (status, account.to_string()) }
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use ids::Table;
 use replica::Level;
 use scope::Site;
 
@@ -38,6 +39,8 @@ struct Names {
     places: HashMap<Name, Place>,
     /// Local names that are not the name for clients, each with that.
     hidden: HashMap<Name, Name>,
+    /// The ids of the same, for what is rewritten.
+    table: Table,
 }
 
 /// What is known. Services without replicated resources cost one look at a counter.
@@ -68,23 +71,31 @@ impl Known {
         }
     }
 
+    /// The ids that are not for clients; nothing where there are none.
+    pub(crate) fn table(&self, service: &str) -> Option<Table> {
+        let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
+        services.get(service).map(|names| &names.table).filter(|table| !table.is_empty()).cloned()
+    }
+
     /// Sets what is known of a resource; nothing: it is no replicated resource any more.
     pub(crate) fn set(&self, name: &Name, place: Option<Place>) {
         let mut services = self.services.write().unwrap_or_else(PoisonError::into_inner);
         let names = services.entry(name.service().into()).or_default();
+        let local = place.as_ref().and_then(|place| place.local.clone()).filter(|local| local != name);
         let before = match place {
-            Some(place) => {
-                if let Some(local) = place.local.as_ref().filter(|local| *local != name) {
-                    names.hidden.insert(local.clone(), name.clone());
-                }
-                names.places.insert(name.clone(), place)
-            }
+            Some(place) => names.places.insert(name.clone(), place),
             None => names.places.remove(name),
         };
-        if let Some(local) = before.and_then(|before| before.local) {
-            let still = names.places.get(name).and_then(|place| place.local.as_ref()) == Some(&local);
-            if !still {
-                names.hidden.remove(&local);
+        let before = before.and_then(|before| before.local).filter(|before| before != name);
+        if before != local {
+            if let Some(before) = before {
+                names.hidden.remove(&before);
+                names.table.remove(name.id());
+            }
+            if let Some(local) = local {
+                // An id that is not of the form of others is found in paths only.
+                let _ = names.table.insert(name.id(), local.id());
+                names.hidden.insert(local, name.clone());
             }
         }
         let count = services.values().map(|names| names.places.len()).sum();

@@ -5,12 +5,24 @@
 //! keeper writes, and hand it the writes to replicated resources.
 
 pub(crate) mod admin;
+mod answer;
+pub(crate) mod copies;
 mod counts;
+pub(crate) mod group;
 pub(crate) mod keeper;
 mod known;
 mod octets;
+pub(crate) mod operations;
+mod refusals;
 mod request;
+mod rewrite;
+mod taken;
+mod understand;
+pub(crate) mod walk;
 pub(crate) mod wire;
+
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,6 +41,7 @@ use admin::Admin;
 pub(crate) use counts::Counts;
 pub(crate) use known::{Known, Place, Seen};
 pub(crate) use request::{Content, Kept, Name, Scoped, Wanted};
+pub(crate) use rewrite::Rewritten;
 
 /// The cores' way to the keeper, and what it lets them know.
 #[derive(Clone)]

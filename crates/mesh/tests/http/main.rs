@@ -21,6 +21,7 @@ mod messages;
 mod names;
 mod operators;
 mod paging;
+mod replicas;
 mod resources;
 mod standing;
 mod timeouts;

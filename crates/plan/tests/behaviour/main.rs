@@ -12,6 +12,7 @@ mod nested;
 mod reach;
 mod reads;
 mod refused;
+mod replicas;
 mod report;
 mod stage;
 mod unique;

@@ -12,17 +12,29 @@ fn refusal(location: &str, request: Request) -> Option<Refused> {
 #[test]
 fn what_comes_later_is_a_501_wherever_it_stands() {
     let cases = [
-        ("A & B", NAMED, Refused::Replication),
-        ("C | (A & B)", UNNAMED, Refused::Replication),
         ("(A & B) @quorum", Request::Read, Refused::Level(Level::Quorum)),
         ("C ; within(1s, (A & B) @strong)", LIST, Refused::Level(Level::Strong)),
-        ("A @weak", NAMED, Refused::Level(Level::Weak)),
-        ("A @strong", UNNAMED, Refused::Level(Level::Strong)),
     ];
     for (location, request, refused) in cases {
         assert_eq!(refusal(location, request), Some(refused), "{location}");
         assert_eq!(refused.status(), 501);
         assert!(refused.to_string().contains("yet"));
+    }
+}
+
+#[test]
+fn a_write_to_several_sites_that_makes_no_sense_is_refused_wherever_it_stands() {
+    let cases = [
+        ("(A ^ B) & C", Refused::NoSites),
+        ("D ; ((C | (A ^ B)) & D)", Refused::NoSites),
+        ("within(1s, A) & B", Refused::NoSites),
+        ("A ^ (B & C)", Refused::Contrary),
+        ("A ^ (D ; within(1s, B & C))", Refused::Contrary),
+        ("((A & B) @quorum) & C", Refused::TwoLevels),
+    ];
+    for (location, refused) in cases {
+        assert_eq!(refusal(location, NAMED), Some(refused), "{location}");
+        assert_eq!(refused.status(), 422);
     }
 }
 
@@ -36,7 +48,9 @@ fn exactly_one_needs_a_name_for_a_write() {
 #[test]
 fn everything_else_runs() {
     for request in [Request::Read, LIST, STRICT, NAMED, UNNAMED] {
-        for location in ["A", "A ; B", "A | B", "within(1s, A) ; B | C"] {
+        for location in
+            ["A", "A ; B", "A | B", "A & B", "C ; within(1s, A & (B | D))", "within(1s, A) ; B | C"]
+        {
             assert_eq!(refusal(location, request), None, "{location}");
         }
     }

@@ -119,6 +119,11 @@ impl Stage {
                     words.push(format!("send {site}"));
                     self.sites.push(site);
                 }
+                Effect::Replicate { sites, level, .. } => {
+                    let names: Vec<&str> = sites.iter().map(Site::name).collect();
+                    words.push(format!("replicate {} @{}", names.join("+"), level.name()));
+                    self.sites.push(sites[0].clone());
+                }
                 Effect::Probe { site, .. } => {
                     words.push(format!("probe {site}"));
                     self.sites.push(site);

@@ -53,17 +53,19 @@ impl History {
     }
 
     pub(crate) fn site(&self, leg: Leg) -> &Site {
-        let asked = |effect| match effect {
-            &Effect::Send { leg: sent, ref site } if sent == leg => Some(site),
-            _ => None,
-        };
-        self.effects().find_map(asked).unwrap()
+        fn asked(effect: &Effect, leg: Leg) -> Option<&Site> {
+            match effect {
+                Effect::Send { leg: sent, site } if *sent == leg => Some(site),
+                Effect::Replicate { leg: sent, sites, .. } if *sent == leg => sites.first(),
+                _ => None,
+            }
+        }
+        self.effects().find_map(|effect| asked(effect, leg)).unwrap()
     }
 
     /// What a leg was first answered with, once it was sent.
     pub(crate) fn status(&self, leg: Leg) -> Option<u16> {
-        let sent =
-            |entry: &Entry| matches!(entry, Entry::Out(Effect::Send { leg: sent, .. }) if *sent == leg);
+        let sent = |entry: &Entry| matches!(entry, Entry::Out(Effect::Send { leg: sent, .. } | Effect::Replicate { leg: sent, .. }) if *sent == leg);
         self.log.iter().skip_while(|entry| !sent(entry)).find_map(|entry| match entry {
             Entry::In(Event::Answered { leg: answered, status, .. }) if *answered == leg => Some(*status),
             _ => None,
@@ -104,7 +106,7 @@ impl Driver<'_> {
     fn take(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match &effect {
-                Effect::Send { leg, .. } | Effect::Probe { leg, .. } => {
+                Effect::Send { leg, .. } | Effect::Replicate { leg, .. } | Effect::Probe { leg, .. } => {
                     assert_eq!(leg.0, self.legs.len(), "legs are numbered in order");
                     self.legs.push(State::Open);
                 }

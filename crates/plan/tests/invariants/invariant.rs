@@ -36,7 +36,7 @@ pub(crate) fn invariant_a_write_is_sent_again_only_where_it_provably_did_not_exe
     let mut open = BTreeSet::new();
     for entry in &history.log {
         match entry {
-            Entry::Out(Effect::Send { leg, .. }) => {
+            Entry::Out(Effect::Send { leg, .. } | Effect::Replicate { leg, .. }) => {
                 assert!(unproven.is_empty(), "{leg:?} was sent after {unproven:?}: {history:#?}");
                 unproven.insert(*leg);
                 open.insert(*leg);
@@ -69,7 +69,7 @@ pub(crate) fn invariant_nothing_is_written_while_a_probe_is_out(history: &Histor
             | Entry::Out(Effect::Cancel { leg }) => {
                 out.remove(leg);
             }
-            Entry::Out(Effect::Send { leg, .. }) => {
+            Entry::Out(Effect::Send { leg, .. } | Effect::Replicate { leg, .. }) => {
                 assert!(out.is_empty(), "{leg:?} was sent before {out:?} answered: {history:#?}");
             }
             _ => {}
@@ -88,7 +88,7 @@ struct Holding {
 impl Holding {
     fn take(&mut self, entry: &Entry) {
         match entry {
-            Entry::Out(Effect::Send { leg, .. }) => {
+            Entry::Out(Effect::Send { leg, .. } | Effect::Replicate { leg, .. }) => {
                 self.legs.insert(*leg);
             }
             Entry::Out(Effect::Probe { leg, .. }) => {
@@ -206,6 +206,7 @@ pub(crate) fn invariant_the_answer_is_there_to_be_given(history: &History) {
 fn asked(history: &History) -> BTreeSet<&Site> {
     let site = |effect| match effect {
         &Effect::Send { ref site, .. } | &Effect::Probe { ref site, .. } => Some(site),
+        Effect::Replicate { sites, .. } => sites.first(),
         _ => None,
     };
     history.effects().filter_map(site).collect()

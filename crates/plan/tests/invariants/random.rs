@@ -67,9 +67,12 @@ pub(crate) fn plans() -> impl Strategy<Value = Plan> {
     })
 }
 
-/// Plans without `&`.
+/// Plans with `&` only around sites, and choices of them.
 pub(crate) fn writable_plans() -> impl Strategy<Value = Plan> {
-    site().prop_recursive(4, 16, 4, |inner| {
+    let sites = prop::collection::vec(site(), 1..4);
+    let choice = prop_oneof![4 => site(), 1 => sites.prop_map(Plan::Any)];
+    let replicas = prop::collection::vec(choice, 2..4).prop_map(|plans| Plan::All(Level::Eventual, plans));
+    prop_oneof![4 => site(), 1 => replicas].prop_recursive(4, 16, 4, |inner| {
         let group = prop::collection::vec(inner.clone(), 1..4);
         prop_oneof![
             3 => group.clone().prop_map(Plan::Otherwise),

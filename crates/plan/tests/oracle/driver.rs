@@ -1,5 +1,6 @@
 //! Runs a plan in a world, in one order of events of many.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use plan::{Answer, Effect, Event, Failure, Leg, Request, Rules, Run, Timer};
@@ -26,6 +27,7 @@ pub(crate) enum Final {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Items {
     Of(Site),
+    Replicas(BTreeSet<Site>),
     Union(Vec<Items>),
     Unique(Vec<Items>),
 }
@@ -42,6 +44,7 @@ impl Course {
         match &self.end {
             Final::Answer { partial: true, .. } => "partial".to_owned(),
             Final::Answer { answer: Items::Of(_), .. } => "answer".to_owned(),
+            Final::Answer { answer: Items::Replicas(_), .. } => "replicas".to_owned(),
             Final::Answer { .. } => "merge".to_owned(),
             Final::Fail(failure) => failure.clone(),
         }
@@ -75,6 +78,8 @@ struct Driver<'r> {
     request: Request,
     /// The site of each leg.
     sites: Vec<Site>,
+    /// The sites of each leg to several.
+    groups: BTreeMap<Leg, BTreeSet<Site>>,
     /// Legs that will be answered, and how.
     coming: Vec<(Leg, Event)>,
     timers: Vec<(Duration, Timer)>,
@@ -86,9 +91,9 @@ pub(crate) fn run(plan: &Plan, request: Request, world: &World, mut choices: Cho
     let rules =
         Rules { no_effect: vec![503], fails: Vec::new(), hedge_after: HEDGE_AFTER, leg_timeout: LEG_TIMEOUT };
     let run = Run::new(plan, request, &rules, world).unwrap();
-    let (sites, coming, timers, executed) = (vec![], vec![], vec![], vec![]);
+    let (sites, groups, coming, timers, executed) = (vec![], BTreeMap::new(), vec![], vec![], vec![]);
     let now = Duration::ZERO;
-    let mut driver = Driver { run, world, request, sites, coming, timers, now, executed };
+    let mut driver = Driver { run, world, request, sites, groups, coming, timers, now, executed };
     let mut effects = Vec::new();
     driver.run.start(&mut effects);
     loop {
@@ -110,6 +115,15 @@ impl Driver<'_> {
                         self.executed.push(site.clone());
                     }
                     self.begin(leg, site, matches!(self.request, Request::Write { .. }));
+                }
+                Effect::Replicate { leg, sites, .. } => {
+                    self.run.on(Event::Sent { leg }, effects);
+                    let first = sites[0].clone();
+                    if self.world[&first].executes() {
+                        self.executed.push(first.clone());
+                    }
+                    self.begin(leg, first, true);
+                    self.groups.insert(leg, sites.into_iter().collect());
                 }
                 Effect::Probe { leg, site } => self.begin(leg, site, false),
                 Effect::Cancel { leg } => self.coming.retain(|(coming, _)| *coming != leg),
@@ -152,6 +166,7 @@ impl Driver<'_> {
     fn items(&self, answer: &Answer) -> Items {
         let parts = |parts: &[Answer]| parts.iter().map(|part| self.items(part)).collect();
         match answer {
+            Answer::Leg(leg) if self.groups.contains_key(leg) => Items::Replicas(self.groups[leg].clone()),
             Answer::Leg(leg) => Items::Of(self.sites[leg.0].clone()),
             Answer::Union(answers) => Items::Union(parts(answers)),
             Answer::Unique(answers) => Items::Unique(parts(answers)),

@@ -41,12 +41,8 @@ fn within(inner: Plan) -> Plan {
 
 /// Every shape of up to three sites and two levels of operators, with a `within` at no place or at any
 /// one. Sites are named in their order: which site does what is up to the world.
-pub(crate) fn small(joined: bool) -> Vec<Plan> {
-    let groups: &[Group] = if joined {
-        &[Plan::Otherwise, Plan::Any, Plan::One, all]
-    } else {
-        &[Plan::Otherwise, Plan::Any, Plan::One]
-    };
+pub(crate) fn small() -> Vec<Plan> {
+    let groups: &[Group] = &[Plan::Otherwise, Plan::Any, Plan::One, all];
     let [a, b, c] = ["A", "B", "C"].map(site);
     let mut plans = vec![a.clone()];
     let mut crossed = Vec::new();
@@ -87,14 +83,14 @@ fn limited_somewhere(plan: &Plan) -> Vec<Plan> {
     limited
 }
 
-pub(crate) fn random(joined: bool) -> impl Strategy<Value = Plan> {
-    let plans = select(&SITES[..]).prop_map(site).prop_recursive(4, 16, 4, move |inner| {
+pub(crate) fn random() -> impl Strategy<Value = Plan> {
+    let plans = select(&SITES[..]).prop_map(site).prop_recursive(4, 16, 4, |inner| {
         let group = prop::collection::vec(inner.clone(), 1..4);
         prop_oneof![
             3 => group.clone().prop_map(Plan::Otherwise),
             2 => group.clone().prop_map(Plan::Any),
             3 => group.clone().prop_map(Plan::One),
-            if joined { 3 } else { 0 } => group.prop_map(all),
+            3 => group.prop_map(all),
             1 => inner.prop_map(within),
         ]
     });

@@ -13,6 +13,8 @@ use crate::world::{Nature, World};
 #[derive(Clone, Debug, PartialEq)]
 enum End {
     At(Site),
+    /// At one of them, which sees to the others.
+    AtAll(BTreeSet<Site>),
     /// Provably without effect.
     Fails(Failure),
     /// Whatever is around it.
@@ -30,10 +32,13 @@ struct Writing<'w> {
 }
 
 pub(crate) fn permitted(plan: &Plan, world: &World) -> Course {
-    let alone = plan.sites().len() == 1;
+    let (mut sites, mut groups) = (BTreeSet::new(), 0);
+    targets(plan, world, &mut sites, &mut groups);
+    let alone = sites.len() + groups == 1;
     let mut writing = Writing { world, alone, executed: Vec::new(), waited: None };
     let end = match writing.end(plan, &plan.sites().into_iter().collect()) {
         End::At(site) => Final::Answer { answer: Items::Of(site), partial: false },
+        End::AtAll(sites) => Final::Answer { answer: Items::Replicas(sites), partial: false },
         End::Fails(failure) | End::Stops(failure) => Final::fail(failure),
     };
     Course { end, executed: writing.executed }
@@ -59,7 +64,8 @@ impl Writing<'_> {
             Plan::Otherwise(plans) => self.in_order(&plans.iter().collect::<Vec<_>>(), open),
             Plan::Any(plans) => self.in_order(&last_if_hopeless(plans, self.world), open),
             Plan::One(plans) => self.exactly_one(plans, open),
-            Plan::All(..) => unreachable!("replication is refused"),
+            Plan::All(_, plans) if plans.len() == 1 => self.end(&plans[0], open),
+            Plan::All(_, plans) => self.at_all(replicas(plans, self.world)),
         }
     }
 
@@ -77,6 +83,17 @@ impl Writing<'_> {
                 self.waits(End::Stops(Failure::Unknown));
                 End::Stops(Failure::Unknown)
             }
+        }
+    }
+
+    /// The first that can be reached takes it.
+    fn at_all(&mut self, sites: BTreeSet<Site>) -> End {
+        let Some(taker) = sites.iter().find(|site| self.world[*site] != Nature::Cut) else {
+            return End::Fails(Failure::Unavailable);
+        };
+        match self.at(taker) {
+            End::At(_) if sites.len() > 1 => End::AtAll(sites),
+            end => end,
         }
     }
 
@@ -114,5 +131,70 @@ impl Writing<'_> {
         let open = if has.is_empty() { sites } else { has };
         let chosen = plans.iter().find(|plan| plan.sites().iter().any(|site| open.contains(site)));
         self.end(chosen.unwrap(), &open)
+    }
+}
+
+/// What there is to decide between: sites, and groups of replicas.
+fn targets(plan: &Plan, world: &World, sites: &mut BTreeSet<Site>, groups: &mut usize) {
+    match plan {
+        Plan::Site(site) => {
+            sites.insert(site.clone());
+        }
+        Plan::Within(_, inner) => targets(inner, world, sites, groups),
+        Plan::All(_, plans) if plans.len() > 1 => match replicas(plans, world) {
+            one if one.len() == 1 => sites.extend(one),
+            _ => *groups += 1,
+        },
+        Plan::All(_, plans) | Plan::Any(plans) | Plan::One(plans) | Plan::Otherwise(plans) => {
+            for plan in plans {
+                targets(plan, world, sites, groups);
+            }
+        }
+    }
+}
+
+/// The sites of a `&`: of each choice in it, what is not known to be out of reach.
+fn replicas(plans: &[Plan], world: &World) -> BTreeSet<Site> {
+    plans.iter().flat_map(|plan| chosen(plan, world)).collect()
+}
+
+fn chosen(plan: &Plan, world: &World) -> BTreeSet<Site> {
+    match plan {
+        Plan::Site(site) => BTreeSet::from([site.clone()]),
+        Plan::All(_, plans) => replicas(plans, world),
+        Plan::Any(plans) | Plan::Otherwise(plans) => {
+            let usable = |sites: &BTreeSet<Site>| sites.iter().any(|site| world[site] != Nature::Cut);
+            let choices: Vec<_> = plans.iter().map(|plan| chosen(plan, world)).collect();
+            choices.iter().find(|sites| usable(sites)).unwrap_or(&choices[0]).clone()
+        }
+        Plan::Within(..) | Plan::One(_) => unreachable!("it is refused"),
+    }
+}
+
+/// Whether a write on it says what to do: a `&` has sites, and is not what exactly one site is to have.
+pub(crate) fn makes_sense(plan: &Plan) -> bool {
+    fn is_choice(plan: &Plan) -> bool {
+        match plan {
+            Plan::Site(_) => true,
+            Plan::All(_, plans) | Plan::Any(plans) | Plan::Otherwise(plans) => plans.iter().all(is_choice),
+            Plan::Within(..) | Plan::One(_) => false,
+        }
+    }
+    fn joins(plan: &Plan) -> bool {
+        match plan {
+            Plan::Site(_) => false,
+            Plan::Within(_, inner) => joins(inner),
+            Plan::All(_, plans) if plans.len() > 1 => true,
+            Plan::All(_, plans) | Plan::Any(plans) | Plan::One(plans) | Plan::Otherwise(plans) => {
+                plans.iter().any(joins)
+            }
+        }
+    }
+    match plan {
+        Plan::Site(_) => true,
+        Plan::Within(_, inner) => makes_sense(inner),
+        Plan::All(_, plans) if plans.len() > 1 => plans.iter().all(is_choice),
+        Plan::One(plans) => plans.iter().all(|plan| makes_sense(plan) && !joins(plan)),
+        Plan::All(_, plans) | Plan::Any(plans) | Plan::Otherwise(plans) => plans.iter().all(makes_sense),
     }
 }

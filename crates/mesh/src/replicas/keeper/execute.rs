@@ -185,7 +185,7 @@ impl Job {
 }
 
 /// Names the operation to the service that executes it, and to the client.
-const OPERATION: HeaderName = HeaderName::from_static("archipel-operation");
+const OPERATION: HeaderName = HeaderName::from_static("scope-operation");
 
 /// Whether an answer says something of this site's credential, or of the moment, rather than of the operation.
 ///

@@ -69,6 +69,24 @@ impl Isles {
         before
     }
 
+    /// Every site is told where the others are.
+    pub fn acquaint(&self) {
+        let address = |mesh: &Mesh| mesh.link_address().unwrap().to_string();
+        for (here, mesh) in self.meshes.iter().enumerate() {
+            let mut chart = self.chart.clone();
+            chart.fixed.atlas.set_here(here);
+            let peers = self.meshes.iter().zip(NAMES).filter(|(_, name)| *name != NAMES[here]);
+            chart.fixed.peers = peers.map(|(mesh, name)| (site(name), address(mesh))).collect();
+            let chart: Arc<dyn Sites> = Arc::new(chart);
+            mesh.set_sites(&chart);
+        }
+    }
+
+    /// A new connection of a client of one of the sites.
+    pub fn connect_to(&self, index: usize) -> Conn {
+        Conn::to(self.meshes[index].addresses("image", false)[0])
+    }
+
     pub fn connect(&self) -> Conn {
         Conn::to(self.address)
     }

@@ -1,0 +1,97 @@
+//! What a client is told of its write to a replicated resource.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue, LOCATION};
+use http::{Response, StatusCode};
+use replica::{OpId, Reply};
+use serde_json::json;
+
+use super::{Answered, Name, operations};
+use crate::body::AnswerBody;
+use crate::problem::Problem;
+use crate::said;
+
+/// Names the operation. `archipel-` would be for peers only.
+pub(crate) const OPERATION: &str = "scope-operation";
+
+/// The answer of the keeper, as HTTP. The service's own words are still as it said them.
+pub(crate) fn respond(answered: Answered) -> Response<AnswerBody> {
+    let Answered { reply, op, meta, response, sites } = answered;
+    let mut response = match (&reply, response) {
+        (Reply::Executed { .. } | Reply::Refused { .. }, Some(response)) => response.map(AnswerBody::full),
+        (Reply::Executed { status } | Reply::Refused { status }, None) => {
+            let mut response = Response::new(AnswerBody::full(Bytes::new()));
+            *response.status_mut() = StatusCode::from_u16(*status).unwrap_or(StatusCode::OK);
+            response
+        }
+        (Reply::Recorded, _) => recorded(op.as_ref(), meta.as_ref().map(Name::from).as_ref()),
+        (reply, _) => problem(reply, op.clone()).into_response(),
+    };
+    if let Some(op) = &op {
+        if let Ok(value) = HeaderValue::try_from(op.to_string()) {
+            response.headers_mut().insert(OPERATION, value);
+        }
+        said::tell(response.headers_mut(), &sites);
+    }
+    response
+}
+
+/// It is recorded, and will be executed.
+fn recorded(op: Option<&OpId>, name: Option<&Name>) -> Response<AnswerBody> {
+    let address = op.map(operations::address);
+    let document = json!({
+        "operation": address,
+        "resource": name.map(|name| json!({ "service": name.service(), "path": name.path() })),
+    });
+    let mut response = Response::new(AnswerBody::full(Bytes::from(document.to_string())));
+    *response.status_mut() = StatusCode::ACCEPTED;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(address) = address.and_then(|address| HeaderValue::try_from(address).ok()) {
+        headers.insert(LOCATION, address);
+    }
+    response
+}
+
+fn problem(reply: &Reply, op: Option<OpId>) -> Problem {
+    let unprocessable = |kind, title| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, kind, title);
+    let unavailable = |kind, title| Problem::new(StatusCode::SERVICE_UNAVAILABLE, kind, title).unsent();
+    match reply {
+        Reply::Unavailable => {
+            unavailable("unreachable", "The service cannot be reached; nothing was executed")
+        }
+        Reply::NotGood => unavailable("replica-not-good", "The replica at this site takes no writes for now")
+            .detail("it is behind the others, or has diverged from them"),
+        Reply::Unknown => Problem::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "unknown-outcome",
+            "It is not known whether the write was executed",
+        )
+        .detail("it is recorded and goes on: `operation` says where to ask what became of it")
+        .operation(op),
+        Reply::Beaten => Problem::new(
+            StatusCode::CONFLICT,
+            "beaten",
+            "Another write, made at the same time, wins; this one is executed nowhere",
+        ),
+        Reply::NoResource => {
+            Problem::new(StatusCode::NOT_FOUND, "not-found", "There is no such resource")
+        }
+        Reply::NotRepeatable => unprocessable("not-repeatable", "This write cannot be executed more than once")
+            .detail(
+                "at `@eventual` each replica executes writes in its own order, and again where it must: create the \
+                 resource at `@quorum`, or say in the profile that the action is idempotent",
+            ),
+        Reply::NoOrder => unprocessable("no-order", "The level of this resource needs one order of its writes")
+            .detail("nothing makes that order yet: `@weak` and `@eventual` need none"),
+        Reply::Senseless => unprocessable("senseless", "A new resource is made by a create, at its own sites"),
+        // Not what a write is told.
+        Reply::Recorded
+        | Reply::Executed { .. }
+        | Reply::Refused { .. }
+        | Reply::Changed
+        | Reply::Unchanged(_) => {
+            Problem::new(StatusCode::BAD_GATEWAY, "no-answer", "The answer of the keeper was lost")
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Which items of merged lists are copies of one resource.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use http::header::HeaderValue;
+use merge::Same;
+use profile::Kinds;
+
+use super::{Known, Name, Replicas, Seen};
+
+/// Says that a site has replicated resources of the service that answers. Only peers may set it, and only peers
+/// see it.
+const SOME: &str = "archipel-copies";
+
+/// Notes on an answer that its list may have items that other sites have too.
+pub(crate) fn note(headers: &mut HeaderMap) {
+    headers.insert(SOME, HeaderValue::from_static("1"));
+}
+
+/// Whether an answer says so.
+pub(crate) fn has_some(headers: &HeaderMap) -> bool {
+    headers.contains_key(SOME)
+}
+
+/// What is known of the items of one list.
+pub(crate) struct Copies {
+    known: Arc<Known>,
+    /// The name of an item but for its id.
+    collection: Name,
+}
+
+impl Copies {
+    /// Nothing where nothing in this list can be replicated.
+    pub(crate) fn of(kinds: &Kinds, replicas: &Replicas, service: &str, path: &str) -> Option<Copies> {
+        if !kinds.any(service) {
+            return None;
+        }
+        let item = format!("{}/x", path.trim_end_matches('/'));
+        let name = kinds.items(service, &item).into_iter().next().filter(|item| item.below.is_empty())?.name;
+        Some(Copies { known: Arc::clone(&replicas.known), collection: Name::new(service, name) })
+    }
+
+    /// What the items with an id are. What is replicated is known at the sites that have it: where several say that
+    /// they have some, equal UUIDs are no chance.
+    pub(crate) fn rule(&self, several: bool) -> impl Fn(&str) -> Same + use<> {
+        let (known, collection) = (Arc::clone(&self.known), self.collection.clone());
+        move |id| match known.look_up(&collection.with_id(id)) {
+            Seen::Replicated(place) => {
+                let sites: Vec<&str> = place.members.iter().map(scope::Site::name).collect();
+                Same::Yes { sites: Some(sites.join(" & ")) }
+            }
+            Seen::Hidden | Seen::Ordinary if several && is_uuid(id) => Same::Yes { sites: None },
+            Seen::Hidden | Seen::Ordinary => Same::No,
+        }
+    }
+}
+
+fn is_uuid(id: &str) -> bool {
+    let digits = id.bytes().filter(u8::is_ascii_hexdigit).count();
+    digits == 32 && (id.len() == 32 || id.len() == 36 && id.bytes().filter(|byte| *byte == b'-').count() == 4)
+}

@@ -1,0 +1,51 @@
+//! Where a new resource is to have replicas, and how one site tells another.
+
+use std::collections::BTreeSet;
+
+use http::header::HeaderValue;
+use http::request::Parts;
+use replica::Level;
+use scope::Site;
+
+/// The sites of a new resource, on a leg to one of them.
+const REPLICAS: &str = "archipel-replicas";
+const LEVEL: &str = "archipel-level";
+
+/// Where a new resource is to have replicas.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub(crate) sites: BTreeSet<Site>,
+    pub(crate) level: scope::Level,
+}
+
+impl Group {
+    /// As another site said it.
+    pub(crate) fn read(head: &Parts) -> Option<Group> {
+        let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
+        let level = text(LEVEL)?;
+        let levels = [scope::Level::Weak, scope::Level::Eventual, scope::Level::Quorum, scope::Level::Strong];
+        let level = levels.into_iter().find(|known| known.name() == level)?;
+        let sites = text(REPLICAS)?.split(',').map(|site| Site::new(site.trim().trim_matches('"')));
+        Some(Group { sites: sites.collect::<Option<_>>()?, level })
+    }
+
+    pub(super) fn write(&self, head: &mut Parts) {
+        let sites: Vec<String> = self.sites.iter().map(|site| format!("\"{site}\"")).collect();
+        for (name, text) in [(REPLICAS, sites.join(", ")), (LEVEL, self.level.name().to_owned())] {
+            // The names of sites are printable ASCII.
+            if let Ok(value) = HeaderValue::try_from(text) {
+                head.headers.insert(name, value);
+            }
+        }
+    }
+
+    /// As the machine knows it.
+    pub(super) fn level(&self) -> Level {
+        match self.level {
+            scope::Level::Weak => Level::Weak,
+            scope::Level::Eventual => Level::Eventual,
+            scope::Level::Quorum => Level::Quorum,
+            scope::Level::Strong => Level::Strong,
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The ids that clients know and those of this site's service, on the way in and on the way out.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::request::Parts;
+use http::{Response, StatusCode};
+use http_body::{Body, Frame};
+use ids::{Condition, Direction, Etags, Refused, Rewriter, Table};
+use scope::Site;
+
+use super::Known;
+use super::taken;
+use crate::BoxError;
+use crate::body::{AnswerBody, LegBody};
+use crate::problem::Problem;
+
+/// Digests of a body, which do not hold once it was rewritten.
+const DIGESTS: [&str; 4] = ["content-digest", "repr-digest", "digest", "content-md5"];
+
+/// Headers with URLs in them.
+const URLS: [HeaderName; 3] = [header::LOCATION, header::CONTENT_LOCATION, header::LINK];
+
+/// What is rewritten at one site for one service.
+pub(crate) struct Rewriting {
+    table: Table,
+    etags: Etags,
+}
+
+impl Rewriting {
+    /// Nothing where ids are the same in the service as for clients.
+    pub(crate) fn of(known: &Known, service: &str, site: &Site) -> Option<Rewriting> {
+        Some(Rewriting { table: known.table(service)?, etags: Etags::new(site.name()) })
+    }
+
+    /// Makes a request fit for the service. A JSON body that is short enough to be held is rewritten too.
+    pub(crate) async fn request(
+        &self,
+        head: &mut Parts,
+        body: LegBody,
+        most: usize,
+    ) -> Result<LegBody, Problem> {
+        let mut changed = self.target(head)?;
+        let short = body.size_hint().upper().is_some_and(|bytes| bytes <= most as u64);
+        let body = if short && !body.is_end_stream() && is_json(&head.headers) {
+            let before = taken::take_body(body, most).await?;
+            let after = self.whole(before.clone(), Direction::ToService).map_err(|refused| no(&refused))?;
+            changed |= before != after;
+            if before.len() != after.len() {
+                head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(after.len()));
+            }
+            LegBody::Full(after)
+        } else {
+            body
+        };
+        if changed && taken::is_signed(head) {
+            return Err(taken::signed());
+        }
+        if changed {
+            drop_digests(&mut head.headers);
+        }
+        self.conditions(&mut head.headers)?;
+        head.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        Ok(body)
+    }
+
+    /// The path and the query. Whether anything was changed.
+    fn target(&self, head: &mut Parts) -> Result<bool, Problem> {
+        let Some(target) = head.uri.path_and_query() else { return Ok(false) };
+        let rewritten =
+            self.table.rewrite(target.as_str(), Direction::ToService).map_err(|refused| no(&refused))?;
+        if rewritten == target.as_str() {
+            return Ok(false);
+        }
+        if let Ok(uri) = rewritten.parse() {
+            head.uri = uri;
+        }
+        Ok(true)
+    }
+
+    /// Entity tags are of one site.
+    pub(crate) fn conditions(&self, headers: &mut HeaderMap) -> Result<(), Problem> {
+        for name in [header::IF_MATCH, header::IF_NONE_MATCH] {
+            let Some(list) = headers.get(&name).and_then(|list| list.to_str().ok()) else { continue };
+            match self.etags.condition(list) {
+                Ok(Condition::Any) => {}
+                Ok(Condition::These(list)) => {
+                    if let Ok(value) = HeaderValue::try_from(list) {
+                        headers.insert(name, value);
+                    }
+                }
+                Ok(Condition::Nothing) if name == header::IF_MATCH => return Err(not_that_one()),
+                Ok(Condition::Nothing) => {
+                    headers.remove(name);
+                }
+                Err(malformed) => {
+                    return Err(Problem::new(
+                        StatusCode::BAD_REQUEST,
+                        "bad-condition",
+                        "A condition is malformed",
+                    )
+                    .detail(malformed.to_string()));
+                }
+            }
+        }
+        // A date, or a tag; where the tag is not of this site, the whole is sent.
+        let range = headers.get(header::IF_RANGE).and_then(|range| range.to_str().ok());
+        if let Some(tag) = range.filter(|range| range.contains('"')) {
+            let tag = self.etags.upstream(tag).and_then(|tag| HeaderValue::try_from(tag).ok());
+            if let Some(tag) = tag {
+                headers.insert(header::IF_RANGE, tag);
+            } else {
+                headers.remove(header::IF_RANGE);
+                headers.remove(header::RANGE);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes an answer of the service fit for clients.
+    pub(crate) fn response(&self, response: Response<AnswerBody>) -> Response<AnswerBody> {
+        let (mut head, body) = response.into_parts();
+        for name in URLS {
+            let values: Vec<HeaderValue> = head.headers.get_all(&name).iter().cloned().collect();
+            head.headers.remove(&name);
+            for value in values {
+                let text = value.to_str().ok();
+                let text = text.and_then(|text| self.table.rewrite(text, Direction::ToClient).ok());
+                let value = text.and_then(|text| HeaderValue::from_str(&text).ok()).unwrap_or(value);
+                head.headers.append(&name, value);
+            }
+        }
+        if let Some(tag) = head.headers.get(header::ETAG).and_then(|tag| tag.to_str().ok())
+            && let Ok(own) = HeaderValue::try_from(self.etags.own(tag))
+        {
+            head.headers.insert(header::ETAG, own);
+        }
+        if !is_json(&head.headers) {
+            return Response::from_parts(head, body);
+        }
+        let coding = head.headers.get(header::CONTENT_ENCODING);
+        if coding.is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+            return Problem::new(StatusCode::BAD_GATEWAY, "coded", "The service's answer cannot be read")
+                .detail("it is coded although that was not asked for, and has ids that must be replaced")
+                .into_response();
+        }
+        drop_digests(&mut head.headers);
+        if !self.table.keeps_length() {
+            head.headers.remove(header::CONTENT_LENGTH);
+        }
+        if body.is_end_stream() {
+            return Response::from_parts(head, body);
+        }
+        let rewriter = Rewriter::new(self.table.clone(), Direction::ToClient);
+        Response::from_parts(head, AnswerBody::rewritten(Rewritten::new(rewriter, body)))
+    }
+
+    fn whole(&self, body: Bytes, direction: Direction) -> Result<Bytes, Refused> {
+        let mut rewriter = Rewriter::new(self.table.clone(), direction);
+        let mut chunks: Vec<Bytes> = Vec::new();
+        rewriter.push(body, &mut chunks)?;
+        rewriter.finish(&mut chunks)?;
+        Ok(chunks.concat().into())
+    }
+}
+
+fn drop_digests(headers: &mut HeaderMap) {
+    for name in DIGESTS {
+        headers.remove(name);
+    }
+}
+
+/// Whether a body is JSON, of any kind. Nothing else is touched: a file may have an id in it by chance.
+fn is_json(headers: &HeaderMap) -> bool {
+    let name = headers.get(header::CONTENT_TYPE).and_then(|name| name.to_str().ok()).unwrap_or_default();
+    let name = name.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    name.ends_with("json") || name.ends_with("json-patch")
+}
+
+fn no(refused: &Refused) -> Problem {
+    match refused {
+        Refused::Hidden(_) => Problem::new(StatusCode::NOT_FOUND, "not-found", "There is no such resource"),
+        Refused::Encoding => {
+            Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not-utf-8", "JSON is written in UTF-8")
+        }
+        Refused::Spelling => Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "spelling",
+            "The body is written in a way that cannot be read here",
+        ),
+    }
+}
+
+fn not_that_one() -> Problem {
+    Problem::new(
+        StatusCode::PRECONDITION_FAILED,
+        "other-version",
+        "The resource is not as the condition says",
+    )
+    .detail("its entity tag is of another site, or of none")
+}
+
+/// An answer on its way through a rewriter.
+pub(crate) struct Rewritten {
+    rewriter: Rewriter,
+    body: Box<AnswerBody>,
+    ready: VecDeque<Bytes>,
+    /// What came behind the data.
+    last: Option<Frame<Bytes>>,
+    ended: bool,
+}
+
+impl Rewritten {
+    fn new(rewriter: Rewriter, body: AnswerBody) -> Rewritten {
+        Rewritten { rewriter, body: Box::new(body), ready: VecDeque::new(), last: None, ended: false }
+    }
+
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        loop {
+            if let Some(bytes) = self.ready.pop_front() {
+                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            }
+            if self.ended {
+                return Poll::Ready(self.last.take().map(Ok));
+            }
+            let outcome = match ready!(Pin::new(&mut *self.body).poll_frame(context)) {
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(bytes) => self.rewriter.push(bytes, &mut self.ready),
+                    Err(trailers) => {
+                        self.last = Some(trailers);
+                        continue;
+                    }
+                },
+                None => {
+                    self.ended = true;
+                    self.rewriter.finish(&mut self.ready)
+                }
+            };
+            if let Err(refused) = outcome {
+                return Poll::Ready(Some(Err(refused.into())));
+            }
+        }
+    }
+
+    pub(crate) fn is_end_stream(&self) -> bool {
+        self.ended && self.ready.is_empty() && self.last.is_none()
+    }
+}

@@ -1,0 +1,229 @@
+//! From a client's request to a write that can be kept: its body, the headers that the service needs, and whether
+//! it can be executed elsewhere and later at all.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderName};
+use http::request::Parts;
+use http::{Method, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use profile::{Kind, Profile};
+use replica::{Body, Class, Doubt, Subject, Who, Write};
+
+use super::{Content, Kept, Scoped, Wanted};
+use crate::body::LegBody;
+use crate::core::Core;
+use crate::leg::Carried;
+use crate::problem::Problem;
+use crate::settings::Settings;
+
+/// Headers that are credentials, whatever the application.
+const CREDENTIALS: [HeaderName; 4] = [
+    header::AUTHORIZATION,
+    header::COOKIE,
+    header::PROXY_AUTHORIZATION,
+    HeaderName::from_static("x-auth-token"),
+];
+
+/// Headers that only the first replica gets: of one hop or one connection, conditions that are decided once, what a
+/// key is handed on in, and digests, which do not hold where ids are rewritten.
+const ONCE: [&str; 22] = [
+    "host",
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "keep-alive",
+    "te",
+    "trailer",
+    "upgrade",
+    "expect",
+    "accept-encoding",
+    "traceparent",
+    "tracestate",
+    "baggage",
+    "forwarded",
+    "via",
+    "date",
+    "content-digest",
+    "repr-digest",
+    "digest",
+    "content-md5",
+    "signature",
+    "signature-input",
+];
+
+/// Headers with these starts are not kept either.
+const ONCE_BY_START: [&str; 6] = ["if-", "proxy-", "archipel-", "x-scope", "x-forwarded-", "x-amz-"];
+
+/// A write that was understood.
+pub(crate) struct Understood<'u> {
+    pub(crate) kind: &'u Kind,
+    pub(crate) subject: Subject,
+    pub(crate) class: Class,
+    pub(crate) doubt: Doubt,
+    /// As in [`Kept::path`] and [`Kept::below`].
+    pub(crate) path: String,
+    pub(crate) below: String,
+}
+
+/// The body of a write, which is kept until every replica has executed it.
+pub(crate) async fn take_body(body: LegBody, most: usize) -> Result<Bytes, Problem> {
+    match Limited::new(body, most).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "body-too-long",
+            "The body is too long to be kept for other replicas",
+        )
+        .detail(format!("at most {most} bytes can be: see `inline` in [replication]"))),
+        Err(error) => Err(Problem::new(StatusCode::BAD_REQUEST, "bad-body", "The body cannot be read")
+            .detail(error.to_string())),
+    }
+}
+
+/// Whether a request says on whose behalf it is.
+fn has_credential(headers: &HeaderMap, profile: &Profile) -> bool {
+    let senders = &profile.propagation.sender;
+    CREDENTIALS.iter().any(|name| headers.contains_key(name))
+        || senders.iter().any(|name| headers.contains_key(name.as_str()))
+}
+
+/// Refuses to make what this site could not write to later, on behalf of its owner.
+pub(crate) fn check_credential(
+    settings: &Settings,
+    service: &str,
+    headers: &HeaderMap,
+) -> Result<(), Problem> {
+    let own = settings.replication.as_ref().is_some_and(|own| own.credentials.contains_key(service));
+    if own || !has_credential(headers, &settings.profile) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "no-credential",
+        "Other sites' writes could not be executed here on the owner's behalf",
+    )
+    .detail(format!(
+        "the request has a credential, and {} has none of its own for `{service}`: its administrator sets one in \
+         [replication.credentials]",
+        settings.site
+    )))
+}
+
+/// A request whose signature covers what would be rewritten.
+pub(crate) fn is_signed(head: &Parts) -> bool {
+    let headers = &head.headers;
+    let aws = |value: &http::HeaderValue| value.as_bytes().starts_with(b"AWS4-");
+    headers.get(header::AUTHORIZATION).is_some_and(aws)
+        || headers.contains_key("signature")
+        || headers.contains_key("signature-input")
+        || head.uri.query().is_some_and(|query| query.to_ascii_lowercase().contains("x-amz-signature="))
+}
+
+/// Why a signed request cannot be rewritten.
+pub(crate) fn signed() -> Problem {
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "signed", "A signed request cannot be rewritten")
+        .detail(
+            "the resource has another id in the service here, which the signature does not cover: sign no requests \
+             to replicated resources, or use ids that clients choose",
+        )
+}
+
+/// The headers that every replica's service needs.
+fn kept(headers: &HeaderMap, profile: &Profile) -> Vec<(String, Vec<u8>)> {
+    let propagation = &profile.propagation;
+    let is = |name: &str, other: &String| name.eq_ignore_ascii_case(other);
+    let stays = |name: &HeaderName| {
+        let text = name.as_str();
+        !CREDENTIALS.contains(name)
+            && !ONCE.contains(&text)
+            && !ONCE_BY_START.iter().any(|start| text.starts_with(start))
+            && !propagation.sender.iter().any(|other| is(text, other))
+            && !propagation.headers.iter().any(|other| is(text, &other.name))
+    };
+    let kept = headers.iter().filter(|(name, _)| stays(name));
+    kept.map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect()
+}
+
+/// A write as the keeper takes it.
+pub(crate) fn wanted(
+    core: &Core,
+    settings: &Settings,
+    service: &str,
+    understood: &Understood<'_>,
+    head: &Parts,
+    body: &Bytes,
+    carried: Option<&Carried>,
+) -> Box<Wanted> {
+    let mut random = [0; 16];
+    core.random(&mut random);
+    let id: Arc<str> = format!("{:032x}", u128::from_be_bytes(random)).into();
+    let kept = Kept {
+        id: Arc::clone(&id),
+        service: service.to_owned(),
+        kind: understood.kind.name.clone(),
+        method: head.method.as_str().to_owned(),
+        path: understood.path.clone(),
+        below: understood.below.clone(),
+        query: head.uri.query().map(str::to_owned),
+        headers: kept(&head.headers, &settings.profile),
+        content: Content::Inline(body.to_vec()),
+    };
+    let scoped = carried.map(|carried| Scoped {
+        text: (*carried.scope.text).into(),
+        entered: carried.entered.clone(),
+        hops: carried.hops,
+        sender: carried.sender,
+        token: carried.token,
+    });
+    let write = Write {
+        subject: understood.subject.clone(),
+        class: understood.class.clone(),
+        doubt: understood.doubt,
+        on_behalf_of: who(settings, carried),
+        body: Body(id),
+    };
+    Box::new(Wanted { write, kept, head: Box::new(head.clone()), scoped })
+}
+
+/// Who sent it, as far as the mesh knows: a hash of the token or the address. The service knows the user.
+fn who(settings: &Settings, carried: Option<&Carried>) -> Who {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let sender = carried.map_or_else(String::new, |carried| carried.sender.to_string());
+    Who {
+        site: settings.site.clone(),
+        user: sender.into(),
+        project: None,
+        roles: Vec::new(),
+        time_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+    }
+}
+
+/// A UUID that the mesh chose, of version 4.
+pub(crate) fn uuid(core: &Core) -> String {
+    let mut bytes = [0; 16];
+    core.random(&mut bytes);
+    let bits = u128::from_be_bytes(bytes);
+    let bits = bits & !(0xf << 76) & !(0x3 << 62) | 4 << 76 | 2 << 62;
+    let digits = format!("{bits:032x}");
+    let part = |from, to| digits.get(from..to).unwrap_or_default();
+    [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+}
+
+/// Turns a POST to a collection into a PUT of a new item.
+pub(crate) fn put_at(head: &mut Parts, path: &str) {
+    head.method = Method::PUT;
+    set_path(head, path);
+}
+
+/// Sets the path; the query stays.
+pub(crate) fn set_path(head: &mut Parts, path: &str) {
+    let target = match head.uri.query() {
+        Some(query) => format!("{path}?{query}"),
+        None => path.to_owned(),
+    };
+    if let Ok(uri) = target.parse() {
+        head.uri = uri;
+    }
+}

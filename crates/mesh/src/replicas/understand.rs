@@ -1,0 +1,289 @@
+//! What a request is to the replicated resources of its service: the profile's kinds, and what is known here.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use http::Method;
+use profile::{Class, Doubt, Item, Kind, Kinds, Rule};
+use serde_json::Value;
+
+use super::{Known, Name, Place, Seen};
+
+/// What a request is.
+#[derive(Debug)]
+pub(crate) enum Meaning<'k> {
+    /// Nothing that replication has to do with, unless its scope says so.
+    Ordinary,
+    /// It names a replica as only this site's service knows it: for clients there is no such thing.
+    Hidden,
+    /// Of a replicated resource, or of something below it.
+    Read(Target<'k>),
+    /// The same, and it changes it.
+    Write(Target<'k>, Rule),
+}
+
+/// A replicated resource that a request names.
+#[derive(Debug)]
+pub(crate) struct Target<'k> {
+    pub(crate) kind: &'k Kind,
+    pub(crate) name: Name,
+    pub(crate) place: Place,
+    /// The path of the resource, with its prefix.
+    pub(crate) path: String,
+    /// What follows it.
+    pub(crate) below: String,
+}
+
+/// What a write with a new replicated resource makes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum New<'k> {
+    /// One in this collection, which its service names.
+    Named(&'k Kind),
+    /// One in this collection, which its client may name.
+    Unnamed(&'k Kind),
+    /// The one at this path.
+    At(&'k Kind, Name),
+}
+
+/// Understands a request. Of what a path may be of, the longest that is known counts.
+pub(crate) fn understand<'k>(
+    kinds: &'k Kinds,
+    service: &str,
+    method: &Method,
+    path: &str,
+    known: &Known,
+) -> Meaning<'k> {
+    let path = plain(path);
+    for item in kinds.items(service, &path) {
+        let name = Name::new(service, item.name);
+        match known.look_up(&name) {
+            Seen::Ordinary => {}
+            Seen::Hidden => return Meaning::Hidden,
+            Seen::Replicated(place) => return of(&item, name, place, method),
+        }
+    }
+    Meaning::Ordinary
+}
+
+fn of<'k>(item: &Item<'k, '_>, name: Name, place: Place, method: &Method) -> Meaning<'k> {
+    let rule = item.kind.rule(method.as_str(), item.below);
+    let (path, below) = (item.path.to_owned(), item.below.to_owned());
+    let target = Target { kind: item.kind, name, place, path, below };
+    if rule.class == Class::Read { Meaning::Read(target) } else { Meaning::Write(target, rule) }
+}
+
+/// What a write to several sites would make; nothing where no such thing can be replicated.
+pub(crate) fn makes<'k>(kinds: &'k Kinds, service: &str, method: &Method, path: &str) -> Option<New<'k>> {
+    let path = plain(path);
+    match *method {
+        Method::POST => {
+            let kind = kinds.collection(service, path.trim_end_matches('/'))?;
+            Some(match kind.named_by {
+                profile::NamedBy::Service => New::Named(kind),
+                profile::NamedBy::Client => New::Unnamed(kind),
+            })
+        }
+        // Whoever puts something somewhere has named it.
+        Method::PUT => {
+            let items = kinds.items(service, &path);
+            let item = items.into_iter().next().filter(|item| item.below.trim_matches('/').is_empty())?;
+            Some(New::At(item.kind, Name::new(service, item.name)))
+        }
+        _ => None,
+    }
+}
+
+/// A path in which nothing is written in a longer way than it must be: `%37` is `7` (RFC 3986, 6.2.2.2). A resource
+/// has one name, however it is spelled.
+pub(crate) fn plain(path: &str) -> Cow<'_, str> {
+    if !path.contains('%') {
+        return Cow::Borrowed(path);
+    }
+    let mut plain = String::with_capacity(path.len());
+    let mut rest = path;
+    while let Some((before, after)) = rest.split_once('%') {
+        plain.push_str(before);
+        let byte = after.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()).map(char::from);
+        let byte = byte.filter(|byte| byte.is_ascii_alphanumeric() || "-._~".contains(*byte));
+        rest = if byte.is_some() { after.get(2..).unwrap_or_default() } else { after };
+        plain.push(byte.unwrap_or('%'));
+    }
+    plain.push_str(rest);
+    Cow::Owned(plain)
+}
+
+/// How a write behaves beside others. Nothing: it does not say which fields it sets.
+pub(crate) fn class(
+    kind: &Kind,
+    rule: &Rule,
+    content_type: Option<&str>,
+    body: &[u8],
+) -> Option<replica::Class> {
+    Some(match rule.class {
+        Class::Replace => replica::Class::Replace,
+        Class::Delete => replica::Class::Delete,
+        Class::Add => replica::Class::Add,
+        // A read is none, whatever its method.
+        Class::Action | Class::Read => replica::Class::Action { idempotent: rule.idempotent },
+        Class::Patch => {
+            let fields = match &rule.field {
+                Some(field) => BTreeSet::from([field.clone()]),
+                None => fields(kind, content_type, body)?,
+            };
+            // What sets the root of a document sets all of it.
+            if fields.contains("") {
+                replica::Class::Replace
+            } else {
+                replica::Class::Patch(fields.into_iter().map(Into::into).collect())
+            }
+        }
+    })
+}
+
+pub(crate) fn doubt(doubt: Doubt) -> replica::Doubt {
+    match doubt {
+        Doubt::Repeat => replica::Doubt::Repeat,
+        Doubt::Probe => replica::Doubt::Probe,
+        Doubt::Ask => replica::Doubt::Ask,
+    }
+}
+
+/// The fields that a document sets: its members, or the first segments of a JSON Patch (RFC 6902).
+fn fields(kind: &Kind, content_type: Option<&str>, body: &[u8]) -> Option<BTreeSet<String>> {
+    let document: Value = serde_json::from_slice(body).ok()?;
+    match &document {
+        Value::Array(steps) if content_type.is_none_or(|name| name.contains("patch")) => {
+            let mut fields = BTreeSet::new();
+            for step in steps {
+                fields.insert(first_segment(step.get("path")?.as_str()?));
+                if let Some(from) = step.get("from").and_then(Value::as_str) {
+                    fields.insert(first_segment(from));
+                }
+            }
+            Some(fields)
+        }
+        document => Some(document.pointer(&kind.fields)?.as_object()?.keys().cloned().collect()),
+    }
+}
+
+fn first_segment(pointer: &str) -> String {
+    let first = pointer.trim_start_matches('/').split('/').next().unwrap_or_default();
+    first.replace("~1", "/").replace("~0", "~")
+}
+
+#[cfg(test)]
+mod tests {
+    use profile::Profile;
+    use scope::Site;
+
+    use super::*;
+
+    const META: &str = "7f0e1d2c-3b4a-4958-8776-655443322110";
+    const LOCAL: &str = "11111111-2222-4333-8444-555555555555";
+
+    fn profile() -> Profile {
+        Profile::read(
+            "description = 'test'\n\
+             [[kinds]]\nname = 'image'\nservice = 'image'\npath = '/**/v2/images'\nfields = ''\n\
+             operations = [{ method = 'POST', below = '/search', class = 'read' }]\n\
+             [[kinds]]\nname = 'tag'\nservice = 'image'\npath = '/**/v2/tags'\nnamed_by = 'client'\n\
+             [[kinds]]\nname = 'server'\nservice = 'image'\npath = '/**/servers'\nreplicated = false\n",
+        )
+        .unwrap()
+    }
+
+    /// One image that is `LOCAL` here.
+    fn known() -> Known {
+        let known = Known::default();
+        let place = Place {
+            level: replica::Level::Eventual,
+            members: ["A", "B"].map(|name| Site::new(name).unwrap()).into(),
+            local: Some(Name::new("image", &format!("/v2/images/{LOCAL}"))),
+            readable: true,
+        };
+        known.set(&Name::new("image", &format!("/v2/images/{META}")), Some(place));
+        known
+    }
+
+    /// What a request is, in a word.
+    fn is(method: &str, path: &str) -> String {
+        let (profile, known) = (profile(), known());
+        let method = method.parse().unwrap();
+        let (word, target) = match understand(&profile.kinds, "image", &method, path, &known) {
+            Meaning::Ordinary => return "ordinary".to_owned(),
+            Meaning::Hidden => return "hidden".to_owned(),
+            Meaning::Read(target) => ("read", target),
+            Meaning::Write(target, _) => ("write", target),
+        };
+        assert_eq!(target.name, Name::new("image", &format!("/v2/images/{META}")));
+        format!("{word} {}", target.below).trim_end().to_owned()
+    }
+
+    #[test]
+    fn what_is_of_a_replicated_resource_is_told_from_what_is_not() {
+        assert_eq!(is("GET", &format!("/v2/images/{META}")), "read");
+        assert_eq!(is("GET", &format!("/glance/v2/images/{META}/file")), "read /file");
+        assert_eq!(is("POST", &format!("/v2/images/{META}/search")), "read /search");
+        assert_eq!(is("DELETE", &format!("/v2/images/{META}")), "write");
+        assert_eq!(is("PUT", &format!("/v2/images/{META}/file")), "write /file");
+        assert_eq!(is("GET", "/v2/images"), "ordinary");
+        assert_eq!(is("POST", "/v2/images"), "ordinary");
+        assert_eq!(is("GET", "/v2/images/another"), "ordinary");
+    }
+
+    #[test]
+    fn a_local_id_is_hidden_however_it_is_spelled() {
+        assert_eq!(is("GET", &format!("/v2/images/{LOCAL}")), "hidden");
+        assert_eq!(is("PUT", &format!("/v2/images/{LOCAL}/file")), "hidden");
+        let spelled = LOCAL.replace('1', "%31").replace('-', "%2D");
+        assert_eq!(is("GET", &format!("/v2/images/{spelled}")), "hidden");
+        let spelled = META.replace('e', "%65").replace('-', "%2d");
+        assert_eq!(is("GET", &format!("/v2/images/{spelled}")), "read");
+    }
+
+    #[test]
+    fn what_must_be_escaped_stays_so() {
+        assert_eq!(plain("/a%2Fb/%7Eme/%zz/%"), "/a%2Fb/~me/%zz/%");
+    }
+
+    #[test]
+    fn what_is_made_depends_on_who_names_it() {
+        let profile = profile();
+        let makes =
+            |method: &str, path: &str| match makes(&profile.kinds, "image", &method.parse().unwrap(), path) {
+                None => "nothing".to_owned(),
+                Some(New::Named(kind)) => format!("named {}", kind.name),
+                Some(New::Unnamed(kind)) => format!("unnamed {}", kind.name),
+                Some(New::At(_, name)) => format!("at {name}"),
+            };
+        assert_eq!(makes("POST", "/g/v2/images/"), "named image");
+        assert_eq!(makes("POST", "/g/v2/tags"), "unnamed tag");
+        assert_eq!(makes("PUT", "/g/v2/tags/red"), "at image:/v2/tags/red");
+        assert_eq!(makes("PUT", "/v2/images/7/file"), "nothing");
+        assert_eq!(makes("DELETE", "/v2/tags/red"), "nothing");
+        assert_eq!(makes("POST", "/servers"), "nothing");
+    }
+
+    #[test]
+    fn a_patch_sets_the_fields_that_it_names() {
+        let profile = profile();
+        let kind = profile.kinds.collection("image", "/v2/images").unwrap();
+        let class = |content_type: &str, body: &str| {
+            let rule = kind.rule("PATCH", "");
+            class(kind, &rule, Some(content_type), body.as_bytes())
+        };
+        let patch = |fields: &[&str]| {
+            Some(replica::Class::Patch(fields.iter().map(|field| (*field).into()).collect()))
+        };
+        assert_eq!(class("application/json", r#"{"name":"x","tags":[1]}"#), patch(&["name", "tags"]));
+        let steps = r#"[{"op":"move","path":"/a~1b/0","from":"/c"},{"op":"add","path":"/d","value":1}]"#;
+        assert_eq!(class("application/json-patch+json", steps), patch(&["a/b", "c", "d"]));
+        let whole = r#"[{"op":"replace","path":"","value":{}}]"#;
+        assert_eq!(class("application/json-patch+json", whole), Some(replica::Class::Replace));
+        for unclear in ["", "[1]", "7", "{"] {
+            assert_eq!(class("application/json-patch+json", unclear), None, "{unclear}");
+        }
+        let below = kind.rule("PUT", "/file");
+        assert_eq!(super::class(kind, &below, None, b"\xff"), patch(&["/file"]));
+    }
+}

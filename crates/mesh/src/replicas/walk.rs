@@ -1,0 +1,379 @@
+//! Carrying out requests to replicated resources: this site's own service, as clients see it.
+//!
+//! The same for a client's request and for the leg of a peer, but for one thing: what a peer sent is not handed on
+//! to a third site.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use http::Response;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::request::Parts;
+use http1guard::Speaker;
+use plan::{Asked, Knowledge, Said, Sent, Why};
+use profile::Rule;
+use replica::{Class, Doubt, Meta, Naming, Subject};
+use scope::{Plan, Site};
+use tokio::time::Instant;
+
+use super::group::Group;
+use super::refusals::{hidden, no_fields, no_replica_here, no_replication, not_readable, not_replicable};
+use super::rewrite::Rewriting;
+use super::taken::{self, Understood};
+use super::understand::{self, Meaning, New, Target, understand};
+use super::{Replicas, answer, copies};
+use crate::body::{AnswerBody, LegBody};
+use crate::core::{Core, ServiceState, State};
+use crate::leg::{self, Carried, LegFailure};
+use crate::problem::{Problem, UNSENT};
+use crate::said;
+
+type Outcome = Result<Response<AnswerBody>, LegFailure>;
+
+/// One request at this site.
+#[derive(Clone, Copy)]
+pub(crate) struct At<'a> {
+    pub(crate) core: &'a Core,
+    pub(crate) state: &'a State,
+    pub(crate) service: &'a Rc<ServiceState>,
+    pub(crate) carried: Option<&'a Carried>,
+    /// Another site sent it: it goes to no third one.
+    pub(crate) from_peer: bool,
+}
+
+/// A write that was understood, and can be tried at one site after another.
+struct Work<'w> {
+    understood: Understood<'w>,
+    head: Parts,
+    body: Bytes,
+    /// Of a new resource.
+    group: Option<&'w Group>,
+}
+
+/// Sends a request to this site's own service, as clients see that. Where there is no replicated resource, that is
+/// the service as it is.
+pub(crate) async fn local(at: At<'_>, head: Box<Parts>, body: LegBody, speaker: Option<&Speaker>) -> Outcome {
+    match at.replicas() {
+        None => leg::local(at.core, at.state, at.service, head, body, at.carried, speaker).await,
+        Some(replicas) => Box::pin(at.as_clients_see_it(replicas, head, body, speaker)).await,
+    }
+}
+
+/// Makes a new replicated resource; or writes to one that is there.
+pub(crate) async fn create(at: At<'_>, head: Box<Parts>, body: LegBody, group: &Group) -> Outcome {
+    let Some(replicas) = at.core.shared.replicas.as_ref() else {
+        return refuse(no_replication());
+    };
+    let (name, kinds) = (&at.service.name, &at.state.settings().profile.kinds);
+    match understand(kinds, name, &head.method, head.uri.path(), &replicas.known) {
+        Meaning::Hidden => return Ok(hidden().into_response()),
+        Meaning::Write(target, rule) => return at.write(replicas, target, &rule, *head, body).await,
+        Meaning::Ordinary | Meaning::Read(_) => {}
+    }
+    // Whether it is there already, its own sites know.
+    if !at.from_peer && !group.sites.contains(at.here()) {
+        return at.hand_over(*head, body, group).await;
+    }
+    at.make(replicas, *head, body, group).await.unwrap_or_else(refuse)
+}
+
+/// Whether a request is a write to a replicated resource that is known here: it then reaches every replica,
+/// whatever its scope says.
+pub(crate) fn is_write_to_one(at: At<'_>, head: &Parts) -> bool {
+    let Some(replicas) = at.replicas() else { return false };
+    let kinds = &at.state.settings().profile.kinds;
+    let meaning = understand(kinds, &at.service.name, &head.method, head.uri.path(), &replicas.known);
+    matches!(meaning, Meaning::Write(..))
+}
+
+/// Refuses a write to several sites of what cannot be replicated, before any site is asked.
+pub(crate) fn check(at: At<'_>, head: &Parts, plan: &Plan) -> Result<(), Problem> {
+    if !plan::replicates(plan) {
+        return Ok(());
+    }
+    if at.core.shared.replicas.as_ref().is_none() {
+        return Err(no_replication());
+    }
+    let (kinds, path) = (&at.state.settings().profile.kinds, head.uri.path());
+    let new = understand::makes(kinds, &at.service.name, &head.method, path);
+    // What one cannot make may be there, and known at its own sites only.
+    let may_be_there = || !kinds.items(&at.service.name, path).is_empty();
+    if new.is_some() || may_be_there() { Ok(()) } else { Err(not_replicable(head)) }
+}
+
+impl<'a> At<'a> {
+    /// Where this service has replicated resources, or may have. One look at a counter where there are none.
+    fn replicas(&self) -> Option<&'a Replicas> {
+        let replicas = self.core.shared.replicas.as_ref().filter(|replicas| !replicas.known.is_empty())?;
+        let settings = self.state.settings();
+        (!settings.observe && settings.profile.kinds.any(&self.service.name)).then_some(replicas)
+    }
+
+    fn here(&self) -> &'a Site {
+        &self.state.settings().site
+    }
+
+    async fn as_clients_see_it(
+        self,
+        replicas: &Replicas,
+        head: Box<Parts>,
+        body: LegBody,
+        speaker: Option<&Speaker>,
+    ) -> Outcome {
+        let (name, kinds) = (&self.service.name, &self.state.settings().profile.kinds);
+        match understand(kinds, name, &head.method, head.uri.path(), &replicas.known) {
+            Meaning::Hidden => Ok(hidden().into_response()),
+            Meaning::Write(target, rule) => self.write(replicas, target, &rule, *head, body).await,
+            Meaning::Read(target) if !target.place.readable => {
+                self.read_elsewhere(&target, *head, body).await
+            }
+            Meaning::Read(_) | Meaning::Ordinary => {
+                let mut answer = self.rewritten(replicas, head, body, speaker).await;
+                if let Ok(answer) = &mut answer {
+                    copies::note(answer.headers_mut());
+                }
+                answer
+            }
+        }
+    }
+
+    /// To the service here, whose ids are not those that clients know.
+    async fn rewritten(
+        self,
+        replicas: &Replicas,
+        mut head: Box<Parts>,
+        body: LegBody,
+        speaker: Option<&Speaker>,
+    ) -> Outcome {
+        let Some(rewriting) = Rewriting::of(&replicas.known, &self.service.name, self.here()) else {
+            return leg::local(self.core, self.state, self.service, head, body, self.carried, speaker).await;
+        };
+        let most = self.state.settings().limits.replay_bytes;
+        let body = match rewriting.request(&mut head, body, most).await {
+            Ok(body) => body,
+            Err(problem) => return Ok(problem.into_response()),
+        };
+        let answer =
+            leg::local(self.core, self.state, self.service, head, body, self.carried, speaker).await?;
+        Ok(rewriting.response(answer))
+    }
+
+    /// From the nearest replica that can be read.
+    async fn read_elsewhere(self, target: &Target<'_>, head: Parts, body: LegBody) -> Outcome {
+        let mut last = Err(LegFailure::refused(not_readable()));
+        // A body, which reads seldom have, can be sent once.
+        let mut body = Some(body);
+        for site in self.others(&target.place.members) {
+            let Some(body) = (match &body {
+                Some(LegBody::Empty) => Some(LegBody::Empty),
+                _ => body.take(),
+            }) else {
+                break;
+            };
+            match self.at_peer(&site, head.clone(), body).await {
+                Ok(response) if response.headers().contains_key(UNSENT) => last = Ok(response),
+                Err(failure) => last = Err(failure),
+                Ok(response) => return Ok(response),
+            }
+        }
+        last
+    }
+
+    /// A write to a replicated resource: to the keeper, else to the nearest site with a replica.
+    async fn write(
+        self,
+        replicas: &Replicas,
+        target: Target<'_>,
+        rule: &Rule,
+        head: Parts,
+        body: LegBody,
+    ) -> Outcome {
+        let body = match self.take_body(body).await {
+            Ok(body) => body,
+            Err(problem) => return refuse(problem),
+        };
+        let differs = target.place.local.as_ref().is_some_and(|local| *local != target.name);
+        if differs && taken::is_signed(&head) {
+            return refuse(taken::signed());
+        }
+        let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let Some(class) = understand::class(target.kind, rule, content_type, &body) else {
+            return refuse(no_fields());
+        };
+        let understood = Understood {
+            kind: target.kind,
+            subject: Subject::Existing(Meta::from(&target.name)),
+            class,
+            doubt: understand::doubt(rule.doubt),
+            path: target.path,
+            below: target.below,
+        };
+        let work = Work { understood, head, body, group: None };
+        self.first_that_takes_it(replicas, &target.place.members, work).await
+    }
+
+    /// A new resource.
+    async fn make(
+        self,
+        replicas: &Replicas,
+        mut head: Parts,
+        body: LegBody,
+        group: &Group,
+    ) -> Result<Outcome, Problem> {
+        let settings = self.state.settings();
+        let (name, kinds) = (&self.service.name, &settings.profile.kinds);
+        let path = understand::plain(head.uri.path()).trim_end_matches('/').to_owned();
+        let new = understand::makes(kinds, name, &head.method, &path).ok_or_else(|| not_replicable(&head))?;
+        taken::check_credential(settings, name, &head.headers)?;
+        let mut path = path;
+        if let New::Unnamed(_) = new {
+            if taken::is_signed(&head) {
+                return Err(taken::signed());
+            }
+            path = format!("{path}/{}", taken::uuid(self.core));
+            taken::put_at(&mut head, &path);
+        }
+        let new = understand::makes(kinds, name, &head.method, &path).ok_or_else(|| not_replicable(&head))?;
+        let (kind, naming, doubt) = match new {
+            New::Named(kind) | New::Unnamed(kind) => {
+                (kind, Naming::FirstReplica, understand::doubt(kind.create_doubt))
+            }
+            New::At(kind, name) => (kind, Naming::Chosen(Meta::from(&name)), Doubt::Repeat),
+        };
+        let subject = Subject::New { naming, level: group.level(), sites: group.sites.clone() };
+        let understood =
+            Understood { kind, subject, class: Class::Create, doubt, path, below: String::new() };
+        let body = self.take_body(body).await?;
+        let work = Work { understood, head, body, group: Some(group) };
+        Ok(self.first_that_takes_it(replicas, &group.sites, work).await)
+    }
+
+    /// A new resource of other sites: to the nearest of them.
+    async fn hand_over(self, mut head: Parts, body: LegBody, group: &Group) -> Outcome {
+        let body = match self.take_body(body).await {
+            Ok(body) => body,
+            Err(problem) => return refuse(problem),
+        };
+        group.write(&mut head);
+        let mut last = Err(LegFailure::refused(no_replica_here()));
+        for site in self.others(&group.sites) {
+            match self.at_peer(&site, head.clone(), LegBody::Full(body.clone())).await {
+                Ok(response) if is_to_be_tried_elsewhere(&response) => last = Ok(response),
+                Err(failure) if failure.sent == Sent::No => last = Err(failure),
+                outcome => return outcome,
+            }
+        }
+        last
+    }
+
+    async fn take_body(self, body: LegBody) -> Result<Bytes, Problem> {
+        let most = self.state.settings().replication.as_ref().map_or(0, |replication| replication.inline);
+        taken::take_body(body, most).await
+    }
+
+    /// Tries one site after another, nearest first, as long as nothing was executed.
+    async fn first_that_takes_it(
+        self,
+        replicas: &Replicas,
+        sites: &BTreeSet<Site>,
+        work: Work<'_>,
+    ) -> Outcome {
+        let mut last = Err(LegFailure::refused(no_replica_here()));
+        let here = Some(self.here().clone()).filter(|here| sites.contains(here));
+        for site in here.into_iter().chain(self.others(sites)) {
+            let outcome = if site == *self.here() {
+                self.keep(replicas, &work).await
+            } else {
+                let mut head = work.head.clone();
+                if let Some(group) = work.group {
+                    group.write(&mut head);
+                }
+                self.at_peer(&site, head, LegBody::Full(work.body.clone())).await
+            };
+            match outcome {
+                Ok(response) if is_to_be_tried_elsewhere(&response) => last = Ok(response),
+                Err(failure) if failure.sent == Sent::No => last = Err(failure),
+                outcome => return outcome,
+            }
+        }
+        last
+    }
+
+    /// The other sites of a set that a request may be handed to, nearest first.
+    fn others(self, sites: &BTreeSet<Site>) -> Vec<Site> {
+        let others = sites.iter().filter(|site| !self.from_peer && *site != self.here());
+        let mut others: Vec<_> = others
+            .map(|site| {
+                let rtt = self.state.rtt(site);
+                ((self.state.reach(site), rtt.is_none(), rtt), site.clone())
+            })
+            .collect();
+        others.sort();
+        others.into_iter().map(|(_, site)| site).collect()
+    }
+
+    /// To this site's keeper.
+    async fn keep(self, replicas: &Replicas, work: &Work<'_>) -> Outcome {
+        let (settings, name) = (self.state.settings(), &self.service.name);
+        let Work { understood, head, body, .. } = work;
+        let rewriting = Rewriting::of(&replicas.known, name, self.here());
+        let mut wanted = taken::wanted(self.core, settings, name, understood, head, body, self.carried);
+        if let Some(Err(problem)) = rewriting.as_ref().map(|own| own.conditions(&mut wanted.head.headers)) {
+            return Ok(problem.into_response());
+        }
+        let Some(answered) = replicas.write(wanted).await else {
+            let detail = "the keeper of replicated resources has stopped".to_owned();
+            return Err(LegFailure { sent: Sent::Maybe, why: Why::Reset, problem: None, detail });
+        };
+        let response = answer::respond(answered);
+        // What was just made may have an id that is not for clients.
+        Ok(match Rewriting::of(&replicas.known, name, self.here()) {
+            Some(rewriting) => rewriting.response(response),
+            None => response,
+        })
+    }
+
+    /// To another site, which sees to it.
+    async fn at_peer(self, site: &Site, mut head: Parts, body: LegBody) -> Outcome {
+        let carried = match self.carried {
+            Some(carried) => carried.clone(),
+            None => self.unscoped(&head)?,
+        };
+        let began = Instant::now();
+        leg::address(&mut head.headers, &self.service.name, &carried);
+        let answer = leg::peer(self.state, site, Box::new(head), body).await;
+        let mut response = answer?;
+        let said = Said::Status(response.status().as_u16());
+        let asked = Asked { site: site.clone(), said, elapsed: Some(began.elapsed()) };
+        said::put(response.headers_mut(), &[asked]);
+        // What is told here is not told again.
+        response.headers_mut().insert(said::TOLD, HeaderValue::from_static("1"));
+        Ok(response)
+    }
+
+    /// A request without a scope goes to another site as one with an empty scope.
+    fn unscoped(self, head: &Parts) -> Result<Carried, LegFailure> {
+        let bad_scope = |diagnostic| LegFailure::refused(Problem::bad_scope(&diagnostic));
+        let scope = self.state.scope("").map_err(bad_scope)?;
+        let carry = &self.core.shared.carry;
+        let token = carry.token(&head.headers);
+        let sender = token.unwrap_or_else(|| carry.sender_at(self.here().name(), b""));
+        Ok(Carried { scope, entered: self.here().clone(), hops: 0, sender, token })
+    }
+}
+
+/// As the answer: what is wrong with a request is so at every site, and no fallback is asked. What is wrong with this
+/// site is not.
+fn refuse(problem: Problem) -> Outcome {
+    if problem.status().is_client_error() {
+        Ok(problem.into_response())
+    } else {
+        Err(LegFailure::refused(problem))
+    }
+}
+
+/// A mesh says that nothing was executed, for a reason of its own site.
+fn is_to_be_tried_elsewhere(response: &Response<AnswerBody>) -> bool {
+    response.headers().contains_key(UNSENT) && response.status().is_server_error()
+}
