@@ -14,6 +14,7 @@ fn replicated(story: &mut Story<'_>, name: &str) -> Result<String, String> {
     let created = story.ask("POST", (0, "image"), "/images", Some(THREE), Some(&body))?;
     expect(&created, 201)?;
     let id = created.text("id");
+    until_each(story, &[1], &format!("/images/{id}"), |answer| answer.status == 200)?;
     let uploaded = story.ask("PUT", (1, "image"), &format!("/images/{id}/file"), None, Some("debian"))?;
     expect(&uploaded, 200)?;
     Ok(id)
@@ -72,7 +73,10 @@ pub(super) fn extend(story: &mut Story<'_>) -> Result<(), String> {
     let path = format!("/v1/replicas/image%3A%2Fimages%2F{id}/extend");
     let order = (Method::POST, path.as_str(), Some(json!({ "site": "Site4" })));
     story.order(0, &format!("replicas extend image:/images/{id} --to Site4"), order)?;
-    until_each(story, &[3], &format!("/images/{id}/file"), |answer| answer.body == "debian")?;
+    // Until then it answers from another replica.
+    until_each(story, &[3], &format!("/images/{id}/file"), |answer| {
+        answer.body == "debian" && answer.header("x-served-by") == "image@Site4"
+    })?;
     story.tell(&format!("  Site4 has it, copied from a replica, after {}", ms(began.elapsed())));
     let server = story.boot(3, &id, None)?;
     expect(&server, 201)?;

@@ -210,7 +210,8 @@ impl<'a> At<'a> {
             below: target.below,
         };
         let work = Work { understood, head, body, group: None };
-        self.first_that_takes_it(replicas, &target.place.members, work).await
+        // A replica that has not been made yet, or is not good, would refuse what another takes.
+        self.first_that_takes_it(replicas, &target.place.members, work, target.place.readable).await
     }
 
     /// A new resource.
@@ -246,7 +247,7 @@ impl<'a> At<'a> {
             Understood { kind, subject, class: Class::Create, doubt, path, below: String::new() };
         let body = self.take_body(body).await?;
         let work = Work { understood, head, body, group: Some(group) };
-        Ok(self.first_that_takes_it(replicas, &group.sites, work).await)
+        Ok(self.first_that_takes_it(replicas, &group.sites, work, true).await)
     }
 
     /// A new resource of other sites: to the nearest of them.
@@ -272,16 +273,20 @@ impl<'a> At<'a> {
         taken::take_body(body, most).await
     }
 
-    /// Tries one site after another, nearest first, as long as nothing was executed.
+    /// Tries one site after another, nearest first, as long as nothing was executed. This one comes first, or last.
     async fn first_that_takes_it(
         self,
         replicas: &Replicas,
         sites: &BTreeSet<Site>,
         work: Work<'_>,
+        here_first: bool,
     ) -> Outcome {
         let mut last = Err(LegFailure::refused(no_replica_here()));
-        let here = Some(self.here().clone()).filter(|here| sites.contains(here));
-        for site in here.into_iter().chain(self.others(sites)) {
+        let mut order = self.others(sites);
+        if sites.contains(self.here()) {
+            order.insert(if here_first { 0 } else { order.len() }, self.here().clone());
+        }
+        for site in order {
             let outcome = if site == *self.here() {
                 self.keep(replicas, &work).await
             } else {
