@@ -54,7 +54,7 @@ impl Machine {
             Some(entry) => {
                 entry.comparing.tickets.push(ticket);
                 self.compare(meta);
-                self.inquire(&[meta.clone()]);
+                self.inquire(std::slice::from_ref(meta));
             }
         }
     }
@@ -177,9 +177,11 @@ impl Machine {
         }
         match verdict {
             Verdict::Equal | Verdict::Undecided => {}
-            Verdict::Others(bad) => bad.iter().for_each(|site| {
-                self.send(site, Message::Differs { resource: meta.clone() });
-            }),
+            Verdict::Others(bad) => {
+                for site in bad {
+                    self.send(&site, Message::Differs { resource: meta.clone() });
+                }
+            }
             Verdict::Outvoted(good) => self.repair(meta, good),
         }
     }
@@ -189,14 +191,14 @@ impl Machine {
         let here = self.entries.get(meta).is_some_and(|entry| entry.is_member(&self.here));
         if here {
             self.compare(meta);
-            self.inquire(&[meta.clone()]);
+            self.inquire(std::slice::from_ref(meta));
         }
     }
 
     /// The operator says from which site the replica here is to be repaired.
     pub(crate) fn repair_from(&mut self, ticket: Ticket, meta: &Meta, from: &Site) {
-        let both = |entry: &&Entry| entry.is_member(&self.here) && entry.is_member(from);
-        let can = *from != self.here && self.entries.get(meta).filter(both).is_some();
+        let both = |entry: &Entry| entry.is_member(&self.here) && entry.is_member(from);
+        let can = *from != self.here && self.entries.get(meta).is_some_and(both);
         if can {
             self.repair(meta, [from.clone()].into());
         }

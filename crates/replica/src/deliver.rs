@@ -106,7 +106,9 @@ impl Machine {
         let lacking = entry.lacking(site);
         let known = entry.resource.shared_known();
         let mut reach = entry.peers.get(site).map(|peer| peer.has.clone()).unwrap_or_default();
-        lacking.iter().for_each(|op| reach.add(&op.id));
+        for op in &lacking {
+            reach.add(&op.id);
+        }
         // What is forgotten here cannot be sent either.
         let enough = !entry.is_member(site) || reach.dominates(&known);
         if lacking.is_empty() && enough {
@@ -161,10 +163,8 @@ impl Machine {
                 }
                 self.call.asking.insert((meta, from.clone()));
             }
-            Message::Confirm { map, epoch, known, done } => {
-                if self.is_current(from, epoch) {
-                    self.confirmed(from, &map, &known, &done);
-                }
+            Message::Confirm { map, epoch, known, done } if self.is_current(from, epoch) => {
+                self.confirmed(from, &map, &known, &done);
             }
             Message::Behind { known, .. } => self.behind(from, &meta, &known),
             _ => {}
@@ -179,7 +179,7 @@ impl Machine {
                 self.surveyed(from, &buckets);
             }
             Message::Listing { epoch, buckets, lines, answer } if self.is_current(from, epoch) => {
-                self.listed(from, buckets, lines, answer);
+                self.listed(from, &buckets, lines, answer);
             }
             Message::Inquire { resources } => self.inquired(from, &resources),
             Message::Stands { resource, standing } => self.stands(from, &resource, standing),

@@ -36,6 +36,12 @@
 //!    executed. A refusal here is a divergence: the replica is not read until it was copied anew (`moving`).
 //! 7. Every replica has confirmed that it executed it, and whatever is still under way has seen it: it is
 //!    forgotten, and its body erased.
+//!
+//! # What looks after that
+//!
+//! `runs`: each start is a new run, so that a site with old records harms nobody. `survey` finds in the background
+//! what two sites do not know alike, and has a few services read at a time; `compare` and `standing` say which
+//! replica is good, and repair the one that is not.
 
 mod accept;
 mod clock;

@@ -15,7 +15,9 @@ impl Machine {
     pub(crate) fn greet(&mut self) {
         let sites: BTreeSet<Site> =
             self.entries.values().flat_map(|entry| entry.others(&self.here)).collect();
-        sites.iter().for_each(|site| self.hello(site, None));
+        for site in sites {
+            self.hello(&site, None);
+        }
     }
 
     pub(crate) fn hello(&mut self, to: &Site, heard: Option<Epoch>) {

@@ -82,12 +82,12 @@ impl Machine {
             .zip(ours.iter().zip(buckets))
             .filter(|(_, (ours, theirs))| ours != theirs)
             .map(|(bucket, _)| bucket);
-        self.list(from, differing.collect(), true);
+        self.list(from, &differing.collect(), true);
     }
 
     /// Lists what is known in some buckets: as many as are not too much for one message, and one at least.
     /// The next survey finds the rest.
-    fn list(&mut self, to: &Site, buckets: BTreeSet<u8>, answer: bool) {
+    fn list(&mut self, to: &Site, buckets: &BTreeSet<u8>, answer: bool) {
         let mut found: BTreeMap<u8, Vec<Line>> = buckets.iter().map(|&bucket| (bucket, Vec::new())).collect();
         for (meta, entry) in self.shared_with(to) {
             if let Some(lines) = found.get_mut(&bucket(meta)) {
@@ -110,7 +110,7 @@ impl Machine {
     }
 
     /// Another site lists what it knows. What differs here is asked for, and so it is there.
-    pub(crate) fn listed(&mut self, from: &Site, buckets: BTreeSet<u8>, lines: Vec<Line>, answer: bool) {
+    pub(crate) fn listed(&mut self, from: &Site, buckets: &BTreeSet<u8>, lines: Vec<Line>, answer: bool) {
         let mut theirs: BTreeMap<Meta, (Version, Version)> =
             lines.into_iter().map(|line| (line.resource, (line.known, line.done))).collect();
         let mut unequal = Vec::new();
@@ -146,7 +146,9 @@ impl Machine {
             .take(self.settings.sweep)
             .collect();
         self.swept = metas.last().filter(|_| metas.len() == self.settings.sweep).cloned();
-        metas.iter().for_each(|meta| self.compare(meta));
+        for meta in &metas {
+            self.compare(meta);
+        }
         self.inquire(&metas);
         self.wake_after(Timer::Sweep, self.settings.sweep_ms);
     }

@@ -363,3 +363,50 @@ fn a_record_of_another_format_or_cut_short_is_not_read() {
         assert_eq!(Record::read(&other), Err(Unreadable::Format(99)));
     }
 }
+
+#[test]
+fn sites_that_know_the_same_say_so_in_one_message_however_much_it_is() {
+    let mut stages = [("A", Stage::new("A")), ("B", Stage::new("B"))];
+    for index in 0..300 {
+        let naming = Naming::Chosen(Meta(format!("r{index}").into()));
+        let subject = Subject::New { naming, level: Level::Eventual, sites: [site("A"), site("B")].into() };
+        let effects = stages[0].1.write(index, subject, Class::Create, Doubt::Repeat);
+        talk(&mut stages, from("A", effects));
+    }
+    let survey = stages[0].1.on(Event::Fired(Timer::Survey(site("B"))));
+    let [message] = messages(&survey, "B")[..] else { panic!("{survey:?}") };
+    assert!(message.bytes().len() < 3_000);
+    let answer = stages[1].1.on(Event::Received { from: site("A"), message: message.clone() });
+    assert_eq!(answer, []);
+}
+
+#[test]
+fn a_site_that_lost_everything_gets_its_replicas_back() {
+    let mut stages = [("A", Stage::new("A")), ("B", Stage::new("B"))];
+    let effects = stages[0].1.write(1, new(Level::Eventual), Class::Create, Doubt::Repeat);
+    talk(&mut stages, from("A", effects));
+    stages[1].1 = Stage::new("B");
+    let effects = stages[0].1.on(Event::Fired(Timer::Survey(site("B"))));
+    talk(&mut stages, from("A", effects));
+    let effects = stages[0].1.on(Event::Fired(Timer::Deliver(site("B"))));
+    talk(&mut stages, from("A", effects));
+    assert!(stages[1].1.machine.is_readable(&meta()));
+}
+
+#[test]
+fn a_peer_that_heard_of_a_later_run_says_so_and_is_believed() {
+    let mut stages = [("A", Stage::new("A")), ("B", Stage::new("B"))];
+    let effects = stages[0].1.write(1, new(Level::Eventual), Class::Create, Doubt::Repeat);
+    talk(&mut stages, from("A", effects));
+    // A ran for the hundredth time when its records, and its clock, were put back.
+    let epoch = Epoch { number: 100, draw: 1 };
+    stages[1].1.on(Event::Received { from: site("A"), message: Message::Hello { epoch, heard: None } });
+    let effects = stages[0].1.restart("A");
+    let rest = talk(&mut stages, from("A", effects));
+    assert!(!rest.is_empty());
+    let Some(Record::Site { epoch, .. }) = stages[0].1.disk.get(&Key::Site) else { panic!("no record") };
+    assert!(epoch.number > 100);
+    let effects = stages[1].1.on(Event::Fired(Timer::Deliver(site("A"))));
+    talk(&mut stages, from("B", effects));
+    assert_eq!(stages[1].1.machine.pending(&site("A")).count(), 0);
+}

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use replica::{Body, Execution, How};
 
 /// The register, at one site.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Register {
     pub(crate) value: i64,
     pub(crate) fields: BTreeMap<String, i64>,
 }
 
 /// A site's service: it has the register, or not.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct App(pub(crate) Option<Register>);
 
 impl App {
