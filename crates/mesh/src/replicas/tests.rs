@@ -117,6 +117,7 @@ fn settings(upstream: SocketAddr, credential: bool) -> Settings {
             quota: 1 << 20,
             inline: 1000,
             credentials,
+            webhook: None,
         }),
         limits: Limits {
             header_bytes: 32 << 10,

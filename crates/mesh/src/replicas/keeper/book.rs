@@ -102,6 +102,8 @@ pub(super) struct Book {
     released: BTreeMap<Meta, Shape>,
     /// The last that is no replicated resource any more.
     letting_go: Option<(Meta, Shape)>,
+    /// What this site accepted and every replica has executed, since the last look.
+    completed: Vec<Finished>,
 }
 
 impl Book {
@@ -200,13 +202,37 @@ impl Book {
         }
     }
 
+    /// Every replica has executed what this write is: it is erased.
+    pub(super) fn complete(
+        &mut self,
+        body: &Body,
+        here: &Site,
+        members: impl Fn(&Meta) -> Vec<Site>,
+        changes: &mut Vec<Change>,
+    ) {
+        if let Some((id, open)) = self.bodies.get(&body.0).and_then(|id| Some((id, self.ops.get_mut(id)?))) {
+            open.body = None;
+            if id.site == *here {
+                let (op, meta, status) = (id.clone(), open.meta.clone(), open.status);
+                let sites = members(&meta);
+                self.completed.push(Finished { op, meta, status, sites });
+            }
+        }
+        self.erase(body, changes);
+    }
+
     /// No site needs this write any more.
-    pub(super) fn erase(&mut self, Body(id): &Body, changes: &mut Vec<Change>) {
+    fn erase(&mut self, Body(id): &Body, changes: &mut Vec<Change>) {
         self.bodies.remove(id);
         if let Some(info) = self.kept.remove(id) {
             self.kept_bytes = self.kept_bytes.saturating_sub(info.bytes);
             changes.push(Change::remove(Table::Kept, id.as_bytes()));
         }
+    }
+
+    /// What this site accepted and every replica has executed, once.
+    pub(super) fn completed(&mut self) -> Vec<Finished> {
+        std::mem::take(&mut self.completed)
     }
 
     /// The service here answered so.
@@ -294,6 +320,10 @@ impl Book {
         let number = self.finished.back().map_or(0, |(number, _)| number.saturating_add(1));
         let sites = if with.withdrawn.contains(id) { Vec::new() } else { (with.members)(&open.meta) };
         let finished = Finished { op: id.clone(), meta: open.meta, status: open.status, sites };
+        // What has no body any more was completed before.
+        if id.site == *with.here && open.body.is_some() && !finished.sites.is_empty() {
+            self.completed.push(finished.clone());
+        }
         changes.push(Change::put(Table::Finished, number.to_be_bytes(), &finished));
         self.finished.push_back((number, finished));
         while self.finished.len() > FINISHED {
