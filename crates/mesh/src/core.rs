@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use http::StatusCode;
 use http::request::Parts;
-use http::{Response, StatusCode};
 use link::{ClientTls, Pool, Revoked};
 use plan::{Budget, Knowledge, Pace, Reach};
 use scope::{Diagnostic, Dialect, Known, Plan, Scope, Site, View, Zone};
@@ -222,8 +222,8 @@ impl Core {
 
     /// An application answered a client's scoped request. A token that it did not refuse is that client's:
     /// made-up ones are not worth remembering.
-    pub(crate) fn let_in<B>(&self, token: Option<carry::Sender>, answer: &Response<B>) {
-        if let Some(token) = token.filter(|_| answer.status() != StatusCode::UNAUTHORIZED) {
+    pub(crate) fn let_in(&self, token: Option<carry::Sender>, status: StatusCode) {
+        if let Some(token) = token.filter(|_| status != StatusCode::UNAUTHORIZED) {
             self.shared.carry.is_of_a_client(token, self.now());
         }
     }

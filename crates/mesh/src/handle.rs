@@ -4,7 +4,6 @@ use std::any::Any;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode, Version};
@@ -13,13 +12,12 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use http1guard::Turn;
 use hyper::body::Incoming;
 use plan::{Asked, Said, Sent};
-use scope::{Diagnostic, Plan, Site};
-use serde_json::json;
+use scope::{Plan, Site};
 use tokio::time::Instant;
 
 use crate::backstage;
 use crate::body::{AnswerBody, LegBody, Tape};
-use crate::carry::{self, Carrier, Found, Listener};
+use crate::carry::Listener;
 use crate::core::{Core, ServiceState, State, Ticket};
 use crate::dispatch::{Bodies, Dispatch};
 use crate::headers;
@@ -28,6 +26,7 @@ use crate::inflow::Live;
 use crate::leg::{self, Carried, LegFailure, MOST_HOPS};
 use crate::merging::Combine;
 use crate::problem::Problem;
+use crate::route::{Asker, Route};
 use crate::said;
 use crate::upgrade::{self, Switch};
 
@@ -99,7 +98,7 @@ fn begin(
 }
 
 /// Makes a head that came over one hop fit for the next. Says whether its sender wants to switch protocols.
-fn take_in(head: &mut Parts, most_headers: usize) -> Result<bool, Problem> {
+pub(crate) fn take_in(head: &mut Parts, most_headers: usize) -> Result<bool, Problem> {
     if head.method == Method::CONNECT {
         let problem = Problem::new(StatusCode::NOT_IMPLEMENTED, "connect", "CONNECT is not supported");
         return Err(problem.unsent());
@@ -149,95 +148,28 @@ impl Walk {
             self.core.shared.audit.write(&line);
             return self.here(head, body, None).await;
         }
-        let default = settings.services.get(&self.service.name).and_then(|service| service.scope.as_ref());
-        let place = carry::Entry { listener: entry.listener, default: default.map(|scope| scope.text()) };
-        let found = self.core.shared.carry.find(&mut head, &place, self.core.now());
-        if self.core.shared.bypass.load(Ordering::Relaxed) {
-            // Whatever scope it brought was taken out, so that also a path with one leads to the service.
-            return self.here(head, body, None).await;
-        }
-        let carried = match found.map_err(Problem::from).and_then(|found| self.carried(found, &head, entry)) {
-            Ok(Some(carried)) => carried,
-            Ok(None) => {
+        let asker = self.asker(entry);
+        let (carried, plan) = match asker.route(&mut head) {
+            Route::Bypassed => return self.here(head, body, None).await,
+            Route::Unscoped => {
                 self.core.counts.unscoped.add(1);
                 return self.here(head, body, None).await;
             }
-            Err(problem) => return self.refuse(&head, problem),
+            Route::Scoped(carried, plan) => (carried, plan),
+            Route::Refused(problem) => {
+                asker.refused(&head, &problem);
+                return problem.into_response();
+            }
         };
-        let plan = match self.plan(&carried) {
-            Ok(plan) => plan,
-            Err(problem) => return self.refuse(&head, problem),
-        };
-        self.core.counts.scoped.add(1);
-        let line = self.audit_line(&head, &carried, &plan);
-        let core = Rc::clone(&self.core);
-        let token = carried.token.filter(|_| entry.listener == Listener::Public);
-        let Some(serde_json::Value::Object(mut line)) = line else {
-            let response = self.carry_out(plan, head, body, carried).await;
-            core.let_in(token, &response);
-            return response;
-        };
-        let began = Instant::now();
-        let response = Box::pin(self.carry_out(plan, head, body, carried)).await;
-        core.let_in(token, &response);
-        let sites = response.headers().get("scope-sites").and_then(|sites| sites.to_str().ok());
-        line.insert("status".to_owned(), response.status().as_u16().into());
-        line.insert("sites".to_owned(), sites.into());
-        line.insert("ms".to_owned(), u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX).into());
-        core.shared.audit.write(&line.into());
+        let scoped = asker.scoped(&head, &carried, &plan);
+        let response = self.carry_out(plan, head, body, carried).await;
+        scoped.answered(&self.core, response.status(), response.headers().get("scope-sites"));
         response
     }
 
-    /// The scope of this request, if it has one.
-    fn carried(&self, found: Found, head: &Parts, entry: &Entry) -> Result<Option<Carried>, Problem> {
-        let bad_scope = |diagnostic: Diagnostic| Problem::bad_scope(&diagnostic);
-        let read = |text: &str| self.state.scope(text).map_err(bad_scope);
-        let carried = match found {
-            Found::Nothing => return Ok(None),
-            Found::Written { text, carrier } => {
-                let scope = read(&text)?;
-                // What a service hands on may come from a site that knows more services.
-                if carrier != Carrier::Baggage || entry.listener == Listener::Public {
-                    self.state.check_names(&scope).map_err(bad_scope)?;
-                }
-                self.state.check(&scope).map_err(bad_scope)?;
-                let carry = &self.core.shared.carry;
-                let token = carry.token(&head.headers);
-                let sender = token.unwrap_or_else(|| carry.sender(&head.headers, self.client.ip()));
-                Carried { scope, entered: self.state.settings().site.clone(), hops: 0, sender, token }
-            }
-            Found::Caused(record) if self.state.sites.find(record.here.name()).is_none() => {
-                // A reload took that site away: what `here` means is no longer known.
-                return Err(carry::Error::ScopeLost.into());
-            }
-            Found::Caused(record) => Carried {
-                scope: read(&record.scope)?,
-                entered: record.here,
-                hops: record.hops,
-                sender: record.sender,
-                token: record.token,
-            },
-        };
-        if carried.hops > MOST_HOPS {
-            return Err(Problem::new(StatusCode::LOOP_DETECTED, "loop", "This request causes itself")
-                .detail(format!("more than {MOST_HOPS} calls led to this one"))
-                .unsent());
-        }
-        Ok(Some(carried).filter(|carried| !carried.scope.scope.is_empty()))
-    }
-
-    /// Where this service runs: where the scope says, else where its caller runs, which is here, unless
-    /// the profile says that it runs where the client entered.
-    fn plan(&self, carried: &Carried) -> Result<Rc<Plan>, Problem> {
-        let settings = self.state.settings();
-        let plan = self.state.plan(&carried.scope, &self.service.name, &carried.entered);
-        match plan.map_err(|diagnostic| Problem::bad_scope(&diagnostic))? {
-            Some(plan) => Ok(plan),
-            None if settings.profile.runs_at_origin(&self.service.name) => {
-                Ok(Rc::new(Plan::Site(carried.entered.clone())))
-            }
-            None => Ok(Rc::new(Plan::Site(settings.site.clone()))),
-        }
+    fn asker<'a>(&'a self, entry: &'a Entry) -> Asker<'a> {
+        let Walk { core, state, service, client, .. } = self;
+        Asker { core, state, service, entry, client: *client }
     }
 
     async fn carry_out(
@@ -390,41 +322,6 @@ impl Walk {
             return LegBody::Empty;
         }
         LegBody::Live(Live::new(body, self.state.settings().timeouts.body_idle))
-    }
-
-    fn audit_line(&self, head: &Parts, carried: &Carried, plan: &Plan) -> Option<serde_json::Value> {
-        let mut line = self.who_and_what(head)?;
-        if let serde_json::Value::Object(line) = &mut line {
-            line.insert("entered".to_owned(), carried.entered.name().into());
-            line.insert("scope".to_owned(), (*carried.scope.text).into());
-            line.insert("plan".to_owned(), plan.to_string().into());
-        }
-        Some(line)
-    }
-
-    /// Refuses a request for its scope, and writes that down.
-    fn refuse(&self, head: &Parts, problem: Problem) -> Response<AnswerBody> {
-        self.core.counts.refused.add(1);
-        if let Some(serde_json::Value::Object(mut line)) = self.who_and_what(head) {
-            line.insert("refused".to_owned(), problem.kind().into());
-            line.insert("status".to_owned(), problem.status().as_u16().into());
-            self.core.shared.audit.write(&line.into());
-        }
-        problem.into_response()
-    }
-
-    fn who_and_what(&self, head: &Parts) -> Option<serde_json::Value> {
-        if !self.core.shared.audit.is_on() {
-            return None;
-        }
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        Some(json!({
-            "time": now.as_secs_f64(),
-            "client": self.client.to_string(),
-            "service": self.service.name,
-            "method": head.method.as_str(),
-            "path": head.uri.path(),
-        }))
     }
 }
 
