@@ -32,6 +32,7 @@ pub fn settings(config: &Config, members: &Members) -> Result<mesh::Settings, St
         observe: config.mode == Mode::Observe,
         services: services.collect::<Result<_, String>>()?,
         link: link(config, members)?,
+        thin: config.thin,
         limits: limits(config),
         timeouts: timeouts(config),
     })

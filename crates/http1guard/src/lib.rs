@@ -26,7 +26,7 @@ mod refusal;
 mod target;
 mod violation;
 
-pub use aside::{Aside, Speaker, Turn};
+pub use aside::{Aside, MOST_PER_TURN, Speaker, Turn};
 pub use chunked::{Chunks, Piece};
 pub use guard::{Guard, Progress};
 pub use guarded::Guarded;

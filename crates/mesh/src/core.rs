@@ -13,6 +13,7 @@ use link::{ClientTls, Pool, Revoked};
 use plan::{Budget, Knowledge, Pace, Reach};
 use scope::{Diagnostic, Dialect, Known, Plan, Scope, Site, View, Zone};
 
+use crate::alarm::Alarms;
 use crate::audit::Audit;
 use crate::body::LegBody;
 use crate::carry::{self, Carry, Marks, Record};
@@ -21,6 +22,7 @@ use crate::metrics::Counts;
 use crate::observe::Observer;
 use crate::settings::Settings;
 use crate::sites::{Sites, Standing};
+use crate::thin::Buffers;
 use crate::upstream::{self, Health, Upstreams};
 
 /// How many scopes a core remembers. Past it the cache starts anew: a flood of scopes costs memory once.
@@ -117,9 +119,10 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Takes a place among the requests to this site's own services, unless it has one.
-    pub(crate) fn local(&self, most: usize) -> bool {
-        take(&self.shared.local, &self.local, most)
+    /// Takes a place for a request to this site's own service, unless it has one. What has a scope may wait for
+    /// other sites, if only by the calls that it causes: it takes nothing from requests that have none.
+    pub(crate) fn here(&self, is_scoped: bool, most: usize) -> bool {
+        if is_scoped { self.away(most) } else { take(&self.shared.local, &self.local, most) }
     }
 
     /// Takes a place among the requests that may need other sites, unless it has one.
@@ -193,6 +196,8 @@ pub(crate) struct Core {
     state: RefCell<Rc<State>>,
     /// Not used yet.
     random: RefCell<Vec<u8>>,
+    pub(crate) alarms: Alarms,
+    pub(crate) buffers: Rc<Buffers>,
 }
 
 impl Core {
@@ -207,6 +212,8 @@ impl Core {
             questions: RefCell::default(),
             state,
             random: RefCell::default(),
+            alarms: Alarms::default(),
+            buffers: Rc::default(),
         }
     }
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode, Version};
+use http::{HeaderName, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use http1guard::Turn;
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::backstage;
 use crate::body::{AnswerBody, LegBody, Tape};
-use crate::carry::Listener;
+use crate::carry::{Carry, Listener};
 use crate::core::{Core, ServiceState, State, Ticket};
 use crate::dispatch::{Bodies, Dispatch};
 use crate::headers;
@@ -31,13 +31,23 @@ use crate::said;
 use crate::upgrade::{self, Switch};
 
 /// Says whether a list that lacks a site is an error, whatever the listener's configuration says.
-const STRICT: &str = "x-scope-strict";
+pub(crate) const STRICT: &str = "x-scope-strict";
 
 /// The listener that a request came to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Entry {
     pub(crate) service: String,
     pub(crate) listener: Listener,
+}
+
+impl Entry {
+    /// The header of the answer that is a service's token, if a service logs in.
+    pub(crate) fn login<'c>(&self, carry: &'c Carry, head: &Parts) -> Option<&'c HeaderName> {
+        match self.listener {
+            Listener::Internal => carry.login(&self.service, head),
+            Listener::Public => None,
+        }
+    }
 }
 
 /// Answers one request of a client, or of one of the site's own services. Interim answers need a turn.
@@ -88,10 +98,7 @@ fn begin(
     let switches = take_in(&mut head, state.settings().limits.headers)?;
     let switch = switches.then(|| Switch::new(switch, Rc::clone(&ticket) as Rc<dyn Any>));
     // A service that logs in: the answer has its token.
-    let login = match entry.listener {
-        Listener::Internal => core.shared.carry.login(&entry.service, &head).cloned(),
-        Listener::Public => None,
-    };
+    let login = entry.login(&core.shared.carry, &head).cloned();
     let walk = Walk { core, state, service, client, switch, turn, login, ticket };
     // Boxed: they are large, and handed through many futures.
     Ok((Box::new(walk), Box::new(head), body))
@@ -135,7 +142,7 @@ struct Walk {
     switch: Option<Switch>,
     turn: Option<Turn>,
     /// The header of the answer that is a service's token, if a service logs in.
-    login: Option<http::HeaderName>,
+    login: Option<HeaderName>,
     ticket: Rc<Ticket>,
 }
 
@@ -212,12 +219,8 @@ impl Walk {
         body: Incoming,
         carried: Option<&Carried>,
     ) -> Response<AnswerBody> {
-        // What has a scope may wait for other sites, if only by the calls that it causes: it takes nothing
-        // from requests that have none.
-        let most = self.state.settings().limits.requests;
-        let admitted = if carried.is_some() { self.ticket.away(most) } else { self.ticket.local(most) };
-        if !admitted {
-            return Problem::busy("this site has as many requests in flight as it may").into_response();
+        if !self.ticket.here(carried.is_some(), self.state.settings().limits.requests) {
+            return Problem::here_is_busy().into_response();
         }
         let body = self.live(body);
         let speaker = self.turn.as_ref().map(Turn::speaker);

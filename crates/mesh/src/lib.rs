@@ -7,6 +7,7 @@
 //! remembered), `dispatch` (a plan of several sites), `merging` (one answer of several), `leg` (one request to one site), `upstream` (the local
 //! service), `inflow` and `body` (bodies), `interim`, `upgrade`, `said` and `problem` (answers), `audit`, `observe`.
 
+mod alarm;
 mod audit;
 mod backstage;
 mod body;
@@ -30,6 +31,7 @@ mod route;
 mod said;
 mod settings;
 mod sites;
+mod thin;
 mod upgrade;
 pub mod upstream;
 

@@ -30,6 +30,8 @@ pub struct Settings {
     pub services: BTreeMap<String, Service>,
     /// How this site meets the others; nothing for one that is alone.
     pub link: Option<Link>,
+    /// Serve what is simple, plain HTTP/1.1 to plain services of this site, without hyper.
+    pub thin: bool,
     /// How much of each thing there may be.
     pub limits: Limits,
     /// How long each thing may take.

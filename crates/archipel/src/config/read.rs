@@ -42,6 +42,7 @@ pub(super) fn settings(mut root: Table<'_>) -> Option<Settings> {
     let peers = peers(root.table("peers"), site.as_ref(), &dialect.services);
     let link = link(&mut root, !peers.is_empty());
     let audit = audit(root.table("audit"));
+    let thin = thin(root.table("http"));
     let mut read = services(&mut root, &dialect.services);
 
     let listeners = read.values().flat_map(|read| &read.listeners);
@@ -84,6 +85,7 @@ pub(super) fn settings(mut root: Table<'_>) -> Option<Settings> {
         limits,
         timeouts,
         audit,
+        thin,
     })
 }
 
@@ -279,6 +281,12 @@ fn metrics(mut table: Table<'_>) -> Option<PathBuf> {
         return None;
     }
     Some(path)
+}
+
+fn thin(mut table: Table<'_>) -> bool {
+    let thin = table.take("thin").and_then(|entry| entry.boolean()).unwrap_or(false);
+    table.finish();
+    thin
 }
 
 fn audit(mut table: Table<'_>) -> Option<Audit> {

@@ -59,6 +59,12 @@ impl Carry {
         Ok(Carry { names, secret, records: Records::new(limits), tokens })
     }
 
+    /// Whether a field of a request, by its name, has anything to do with scopes: who leaves the others out of
+    /// the heads that it shows here changes nothing.
+    pub(crate) fn concerns(&self, name: &[u8]) -> bool {
+        self.names.has(name)
+    }
+
     /// The keys that were handed on.
     #[must_use]
     pub fn records(&self) -> &Records {

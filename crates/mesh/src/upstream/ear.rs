@@ -18,13 +18,10 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http1guard::Speaker;
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::interim;
+use crate::interim::{self, MOST_BYTES};
 
 const VERSION: &[u8] = b"HTTP/1.1 ";
 const END: &[u8] = b"\r\n\r\n";
-
-/// An interim answer above this is left to hyper, which drops it.
-const MOST_BYTES: usize = 16 << 10;
 
 /// Who hears the interim answers to the request that a connection carries. Its copies are the same.
 #[derive(Clone, Default)]
@@ -117,6 +114,7 @@ impl Unread {
         loop {
             match read(&self.held, std::mem::take(&mut self.searched)) {
                 Read::More if self.held.len() <= MOST_BYTES => return,
+                // hyper drops what is longer.
                 Read::More | Read::Other => {
                     ear.stop();
                     self.passed.unsplit(std::mem::take(&mut self.held));

@@ -27,3 +27,6 @@ mod timeouts;
 mod tls;
 mod tokens;
 mod upgrade;
+
+/// Which path the meshes of these tests take: `tests/thin` has most of them again, with the other.
+const THIN: bool = false;

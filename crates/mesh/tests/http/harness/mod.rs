@@ -168,6 +168,7 @@ fn settings(name: &str, upstreams: Vec<Target>) -> Settings {
         observe: false,
         services: BTreeMap::from([("image".to_owned(), service)]),
         link: None,
+        thin: crate::THIN,
         limits: Limits {
             header_bytes: 32 << 10,
             headers: 100,
