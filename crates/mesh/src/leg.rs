@@ -19,7 +19,7 @@ use crate::body::{AnswerBody, LegBody};
 use crate::carry::{self, Record, Sender};
 use crate::core::{Core, HandedOn, Parsed, ServiceState, State};
 use crate::headers;
-use crate::inflow::Inflow;
+use crate::inflow::{Fault, Inflow};
 use crate::problem::Problem;
 use crate::upstream;
 
@@ -74,6 +74,12 @@ impl LegFailure {
             upstream::Kind::Reset | upstream::Kind::Body => Why::Reset,
         };
         LegFailure { sent, why, problem: None, detail: kind.to_string() }
+    }
+
+    /// The client did not send its request to the end, or not as it should.
+    pub(crate) fn of_client(fault: Fault) -> LegFailure {
+        let failure = LegFailure::of(Sent::Maybe, upstream::Kind::Body);
+        LegFailure { problem: Some(fault.into_problem()), ..failure }
     }
 
     /// As the answer to a client that asked for one site only.

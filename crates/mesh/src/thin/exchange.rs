@@ -19,10 +19,12 @@ use super::wire::{CLOSE, fill, put_fields, put_length, readable, write, write_bo
 use super::{Client, Seat, guard_limits};
 use crate::alarm::Alarm;
 use crate::body::LegBody;
+use crate::core::Core;
 use crate::headers;
 use crate::interim;
 use crate::leg::{self, LegFailure};
 use crate::problem::Problem;
+use crate::settings::Timeouts;
 use crate::upgrade;
 use crate::upstream::{Kind, Leased, Tries, Upstreams};
 
@@ -73,94 +75,63 @@ pub(super) async fn exchange(seat: &Seat, client: &mut Client, head: Head) -> Th
 async fn carry_out(
     teller: &Teller<'_>,
     client: &mut TcpStream,
-    going: Going<'_>,
+    mut going: Going<'_>,
     buffer: &mut Option<Buffer>,
     out: &mut Vec<u8>,
 ) -> Then {
-    let Going { state, service, handed_on, scoped, body, .. } = going;
-    let (seat, settings) = (teller.seat, state.settings());
-    let (limit, pause) = (settings.timeouts.response, settings.timeouts.body_idle);
+    let seat = teller.seat;
+    let times = going.state.settings().timeouts.clone();
     let (from_client, mut to_client) = client.split();
-    let rest = with_start_of_body(body, buffer, out);
-
-    let reached = reach(&service.upstreams, out, teller.alarm, limit).await;
-    let (mut plain, lease, written) = match reached {
-        Ok((leased, written)) => (leased.plain, leased.lease, written),
-        Err(failure) => {
-            leg::settle(handed_on, Err(&failure));
-            let problem = failure.into_problem(&service.name);
-            if let Some(scoped) = scoped {
-                scoped.answered(&seat.core, problem.status(), None);
+    let rest = with_start_of_body(going.body, buffer, out);
+    let (mut plain, lease, written) =
+        match reach(&going.service.upstreams, out, teller.alarm, times.response).await {
+            Ok((leased, written)) => (leased.plain, leased.lease, written),
+            Err(failure) => {
+                let problem = going.failed(&seat.core, *failure);
+                return teller.tell(&mut to_client, problem, rest == Body::None).await;
             }
-            return teller.tell(&mut to_client, problem, rest == Body::None).await;
-        }
-    };
+        };
     let (mut from_service, mut to_service) = plain.split();
     let flow = Flow { moved: Cell::new(Instant::now()), answered: Cell::new(false) };
     let unsent = out.get(written..).unwrap_or_default();
-    let is_sent = write_both(&mut to_service, unsent, b"", teller.alarm, limit).await.is_ok();
-    if buffer.as_ref().is_some_and(Buffer::is_empty) && rest == Body::None {
-        // While the service is at work, nothing is held.
-        *buffer = None;
-    }
+    let is_sent = write_both(&mut to_service, unsent, b"", teller.alarm, times.response).await.is_ok();
+    // While the service is at work, nothing is held that is empty.
+    *buffer = buffer.take().filter(|buffer| !buffer.is_empty() || rest != Body::None);
     let mut sending = match (rest, buffer) {
         _ if !is_sent => Sending::broken(),
         (Body::None, _) | (_, None) => Sending::nothing(),
         (body, Some(buffer)) => {
-            let (from, to, flow) = (from_client, to_service, &flow);
-            let (limits, alarm) = (guard_limits(settings), seat.core.alarms.alarm());
+            let (from, to, flow, pause) = (from_client, to_service, &flow, times.body_idle);
+            let (limits, alarm) = (guard_limits(going.state.settings()), seat.core.alarms.alarm());
             let upload = Upload { from, to, buffer, body, limits, pause, alarm, flow };
             Sending::new(upload.run(&seat.core.buffers))
         }
     };
-
-    let hearing = Hearing {
-        teller,
-        from: &mut from_service,
-        to: &mut to_client,
-        flow: &flow,
-        limit,
-        pause,
-        most_headers: settings.limits.headers,
-    };
+    let (from, to) = (&mut from_service, &mut to_client);
+    let most_headers = going.state.settings().limits.headers;
+    let hearing = Hearing { teller, from, to, flow: &flow, times: &times, most_headers };
     let heard = match sending.alongside(hearing.answer(out)).await {
-        Ok(heard) => heard,
-        Err(fault) => {
-            let failure = LegFailure::of(Sent::Maybe, Kind::Body);
-            Err(Box::new(LegFailure { problem: Some(fault.into_problem()), ..failure }))
-        }
+        Ok(Ok((answer, buffer))) => going.answered(&seat.core, answer).map(|answer| (answer, buffer)),
+        Ok(Err(failure)) => Err(going.failed(&seat.core, *failure)),
+        Err(fault) => Err(going.failed(&seat.core, LegFailure::of_client(fault))),
     };
-    leg::settle(handed_on, heard.as_ref().map(|(answer, _)| answer.status).map_err(|failure| &**failure));
-    let heard = heard.map_err(|failure| failure.into_problem(&service.name)).and_then(|(answer, buffer)| {
-        service.upstreams.answered(&lease);
-        // Who asks to switch protocols is not on this path.
-        let switches = answer.status == StatusCode::SWITCHING_PROTOCOLS;
-        if switches { Err(upgrade::unasked()) } else { Ok((answer, buffer)) }
-    });
-    if let Some(scoped) = scoped {
-        let (status, sites) = match &heard {
-            Ok((answer, _)) => (answer.status, answer.sites.as_ref()),
-            Err(problem) => (problem.status(), None),
-        };
-        scoped.answered(&seat.core, status, sites);
-    }
     let (answer, buffer) = match heard {
         Ok(heard) => heard,
         Err(problem) => return teller.tell(&mut to_client, problem, sending.whole).await,
     };
-
+    going.service.upstreams.answered(&lease);
     flow.answered.set(true);
     let last = teller.ends(out);
     let (from, to, alarm) = (&mut from_service, &mut to_client, teller.alarm);
-    let download = Download { from, to, buffer, pause, alarm };
+    let download = Download { from, to, buffer, pause: times.body_idle, alarm };
     let Ok(Ok(clean)) = sending.alongside(download.run(out, answer.framing)).await else {
         return Then::Close;
     };
     if answer.keep && !sending.whole {
         // A service that says more, or closes, takes nothing any more.
         let mut after = seat.core.buffers.small();
-        teller.alarm.set_at(None);
-        sending.end_unless(fill(&mut from_service, &mut after, teller.alarm)).await;
+        alarm.set_at(None);
+        sending.end_unless(fill(&mut from_service, &mut after, alarm)).await;
     }
     let whole = sending.whole;
     drop(sending);
@@ -171,6 +142,33 @@ async fn carry_out(
         true if last => Then::Close,
         true => Then::Next,
         false => Then::Linger,
+    }
+}
+
+impl Going<'_> {
+    /// There is no answer: what the client is told.
+    fn failed(&mut self, core: &Core, failure: LegFailure) -> Problem {
+        leg::settle(self.handed_on.take(), Err(&failure));
+        self.problem(core, failure.into_problem(&self.service.name))
+    }
+
+    /// There is one. It must not switch protocols: who asks for that is not on this path.
+    fn answered(&mut self, core: &Core, answer: Answer) -> Result<Answer, Problem> {
+        leg::settle(self.handed_on.take(), Ok(answer.status));
+        if answer.status == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(self.problem(core, upgrade::unasked()));
+        }
+        if let Some(scoped) = self.scoped.take() {
+            scoped.answered(core, answer.status, answer.sites.as_ref());
+        }
+        Ok(answer)
+    }
+
+    fn problem(&mut self, core: &Core, problem: Problem) -> Problem {
+        if let Some(scoped) = self.scoped.take() {
+            scoped.answered(core, problem.status(), None);
+        }
+        problem
     }
 }
 
@@ -215,9 +213,7 @@ struct Hearing<'h, 'a> {
     from: &'h mut ReadHalf<'a>,
     to: &'h mut WriteHalf<'a>,
     flow: &'h Flow,
-    /// From when the request last moved: a long upload is not a slow answer.
-    limit: Duration,
-    pause: Duration,
+    times: &'h Timeouts,
     most_headers: usize,
 }
 
@@ -255,7 +251,7 @@ impl Hearing<'_, '_> {
     /// A buffer is taken when there is something for it.
     async fn first(&mut self) -> Result<Buffer, Box<LegFailure>> {
         loop {
-            self.teller.alarm.set_at(self.flow.moved.get().checked_add(self.limit));
+            self.teller.alarm.set_at(self.flow.moved.get().checked_add(self.times.response));
             match readable(self.from, self.teller.alarm).await {
                 Ok(()) => return Ok(self.teller.seat.core.buffers.small()),
                 Err(error) => self.is_late(&error)?,
@@ -265,7 +261,7 @@ impl Hearing<'_, '_> {
 
     async fn more(&mut self, buffer: &mut Buffer) -> Result<(), Box<LegFailure>> {
         loop {
-            self.teller.alarm.set_at(self.flow.moved.get().checked_add(self.limit));
+            self.teller.alarm.set_at(self.flow.moved.get().checked_add(self.times.response));
             match fill(self.from, buffer, self.teller.alarm).await {
                 Ok(1..) => return Ok(()),
                 Ok(0) => return Err(Box::new(LegFailure::of(Sent::Maybe, Kind::Reset))),
@@ -278,8 +274,9 @@ impl Hearing<'_, '_> {
         if error.kind() != io::ErrorKind::TimedOut {
             return Err(Box::new(LegFailure::of(Sent::Maybe, Kind::Reset)));
         }
-        if self.flow.moved.get().elapsed() >= self.limit {
-            return Err(Box::new(leg::late(self.limit)));
+        // From when the request last moved: a long upload is not a slow answer.
+        if self.flow.moved.get().elapsed() >= self.times.response {
+            return Err(Box::new(leg::late(self.times.response)));
         }
         Ok(())
     }
@@ -289,7 +286,7 @@ impl Hearing<'_, '_> {
         // Nobody on this path waits for the word.
         if status != StatusCode::CONTINUE {
             let head = interim::head(status, fields);
-            let _ = write_both(self.to, &head, b"", self.teller.alarm, self.pause).await;
+            let _ = write_both(self.to, &head, b"", self.teller.alarm, self.times.body_idle).await;
         }
     }
 }

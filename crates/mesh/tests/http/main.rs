@@ -8,6 +8,7 @@
 mod ambiguous;
 mod bodies;
 mod broken_lists;
+mod draining;
 mod expect;
 mod harness;
 mod headers;
@@ -19,6 +20,7 @@ mod lists;
 mod memory;
 mod messages;
 mod names;
+mod never_twice;
 mod operators;
 mod paging;
 mod resources;

@@ -9,8 +9,11 @@
 mod ambiguous;
 #[path = "../http/bodies.rs"]
 mod bodies;
+#[path = "../http/draining.rs"]
+mod draining;
 #[path = "../http/expect.rs"]
 mod expect;
+mod handing_over;
 #[path = "../http/harness/mod.rs"]
 mod harness;
 #[path = "../http/headers.rs"]
@@ -25,6 +28,8 @@ mod limits;
 mod memory;
 #[path = "../http/messages.rs"]
 mod messages;
+#[path = "../http/never_twice.rs"]
+mod never_twice;
 #[path = "../http/timeouts.rs"]
 mod timeouts;
 #[path = "../http/tls.rs"]
