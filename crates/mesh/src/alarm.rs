@@ -51,9 +51,11 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    /// Rings after so long.
-    pub(crate) fn set(&self, limit: Duration) {
-        self.set_at(Instant::now().checked_add(limit));
+    /// Rings after so long, from now on; which is returned.
+    pub(crate) fn set(&self, limit: Duration) -> Instant {
+        let now = Instant::now();
+        self.set_at(now.checked_add(limit));
+        now
     }
 
     /// Rings then; never, if there is no such time.

@@ -80,8 +80,10 @@ pub(crate) fn is_of_one_hop(name: impl AsRef<[u8]>) -> bool {
 
 /// Whether only peers may set a field, by its name in any case.
 pub(crate) fn is_of_peers(name: impl AsRef<[u8]>) -> bool {
-    let start = name.as_ref().get(..PEERS_ONLY.len());
-    start.is_some_and(|start| start.eq_ignore_ascii_case(PEERS_ONLY.as_bytes()))
+    let name = name.as_ref();
+    let start = name.get(..PEERS_ONLY.len());
+    matches!(name, [b'a' | b'A', ..])
+        && start.is_some_and(|start| start.eq_ignore_ascii_case(PEERS_ONLY.as_bytes()))
 }
 
 fn wants_trailers(te: &HeaderValue) -> bool {
@@ -106,6 +108,10 @@ pub(crate) fn switch(headers: &mut HeaderMap, protocol: HeaderValue) {
 
 /// Takes away what only peers may set.
 pub(crate) fn drop_peers_only(headers: &mut HeaderMap) {
+    // Most often there are none.
+    if !headers.keys().any(|name| is_of_peers(name)) {
+        return;
+    }
     let names: Vec<HeaderName> = headers.keys().filter(|name| is_of_peers(name)).cloned().collect();
     for name in names {
         headers.remove(name);

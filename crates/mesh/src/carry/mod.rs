@@ -65,6 +65,11 @@ impl Carry {
         self.names.has(name)
     }
 
+    /// Whether the target of a request carries a scope.
+    pub(crate) fn is_in_target(target: &[u8]) -> bool {
+        path::is_scoped(target)
+    }
+
     /// The keys that were handed on.
     #[must_use]
     pub fn records(&self) -> &Records {

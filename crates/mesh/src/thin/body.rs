@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -271,11 +271,13 @@ impl<'a> Sending<'a> {
     }
 
     /// Waits for something else while the body goes on; or for the client's fault, if that comes first.
-    pub(super) async fn alongside<T>(&mut self, other: impl Future<Output = T>) -> Result<T, Fault> {
+    pub(super) async fn alongside<T>(
+        &mut self,
+        mut other: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<T, Fault> {
         if self.upload.is_none() {
             return Ok(other.await);
         }
-        let mut other = pin!(other);
         poll_fn(|context| {
             if let Some(upload) = &mut self.upload
                 && let Poll::Ready(ended) = upload.as_mut().poll(context)

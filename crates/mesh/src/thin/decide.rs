@@ -8,6 +8,7 @@ use scope::Plan;
 
 use super::Seat;
 use super::request::Reading;
+use crate::carry::Listener;
 use crate::core::{HandedOn, ServiceState, State, Ticket};
 use crate::handle::{STRICT, take_in};
 use crate::leg;
@@ -49,7 +50,9 @@ pub(super) fn decide<'c>(
     if settings.observe || !service.upstreams.are_plain() {
         return Decision::HandOver;
     }
-    let Some(mut parts) = reading.parts(bytes, head) else { return Decision::HandOver };
+    // Who logs in is known by the target, and the audit has it.
+    let wants_target = entry.listener == Listener::Internal || core.shared.audit.is_on();
+    let Some(mut parts) = reading.parts(bytes, head, wants_target) else { return Decision::HandOver };
     if !matches!(take_in(&mut parts, settings.limits.headers), Ok(false))
         || entry.login(&core.shared.carry, &parts).is_some()
     {
@@ -76,7 +79,7 @@ pub(super) fn decide<'c>(
         Ok(handed_on) => handed_on,
         Err(error) => return Decision::Refuse(error.into(), scoped),
     };
-    reading.write(bytes, &parts, head.body, out);
+    reading.write(bytes, head, &parts, out);
     let (is_head, body) = (parts.method == Method::HEAD, head.body);
     Decision::Go(Going { service, handed_on, scoped, is_head, body, _ticket: ticket, state })
 }

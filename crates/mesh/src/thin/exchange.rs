@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
@@ -24,7 +25,7 @@ use crate::headers;
 use crate::interim;
 use crate::leg::{self, LegFailure};
 use crate::problem::Problem;
-use crate::settings::Timeouts;
+use crate::settings::Settings;
 use crate::upgrade;
 use crate::upstream::{Kind, Leased, Tries, Upstreams};
 
@@ -80,19 +81,19 @@ async fn carry_out(
     out: &mut Vec<u8>,
 ) -> Then {
     let seat = teller.seat;
-    let times = going.state.settings().timeouts.clone();
+    let times = Times::of(going.state.settings());
     let (from_client, mut to_client) = client.split();
     let rest = with_start_of_body(going.body, buffer, out);
-    let (mut plain, lease, written) =
+    let (mut plain, lease, written, now) =
         match reach(&going.service.upstreams, out, teller.alarm, times.response).await {
-            Ok((leased, written)) => (leased.plain, leased.lease, written),
+            Ok((leased, written, now)) => (leased.plain, leased.lease, written, now),
             Err(failure) => {
                 let problem = going.failed(&seat.core, *failure);
                 return teller.tell(&mut to_client, problem, rest == Body::None).await;
             }
         };
     let (mut from_service, mut to_service) = plain.split();
-    let flow = Flow { moved: Cell::new(Instant::now()), answered: Cell::new(false) };
+    let flow = Flow { moved: Cell::new(now), answered: Cell::new(false) };
     let unsent = out.get(written..).unwrap_or_default();
     let is_sent = write_both(&mut to_service, unsent, b"", teller.alarm, times.response).await.is_ok();
     // While the service is at work, nothing is held that is empty.
@@ -109,8 +110,9 @@ async fn carry_out(
     };
     let (from, to) = (&mut from_service, &mut to_client);
     let most_headers = going.state.settings().limits.headers;
-    let hearing = Hearing { teller, from, to, flow: &flow, times: &times, most_headers };
-    let heard = match sending.alongside(hearing.answer(out)).await {
+    let hearing = Hearing { teller, from, to, flow: &flow, times, most_headers };
+    // Pinned here: a future that is handed on is copied.
+    let heard = match sending.alongside(pin!(hearing.answer(out))).await {
         Ok(Ok((answer, buffer))) => going.answered(&seat.core, answer).map(|answer| (answer, buffer)),
         Ok(Err(failure)) => Err(going.failed(&seat.core, *failure)),
         Err(fault) => Err(going.failed(&seat.core, LegFailure::of_client(fault))),
@@ -124,7 +126,7 @@ async fn carry_out(
     let last = teller.ends(out);
     let (from, to, alarm) = (&mut from_service, &mut to_client, teller.alarm);
     let download = Download { from, to, buffer, pause: times.body_idle, alarm };
-    let Ok(Ok(clean)) = sending.alongside(download.run(out, answer.framing)).await else {
+    let Ok(Ok(clean)) = sending.alongside(pin!(download.run(out, answer.framing))).await else {
         return Then::Close;
     };
     if answer.keep && !sending.whole {
@@ -191,19 +193,33 @@ async fn reach(
     head: &[u8],
     alarm: &Alarm,
     limit: Duration,
-) -> Result<(Leased<LegBody>, usize), Box<LegFailure>> {
+) -> Result<(Leased<LegBody>, usize, Instant), Box<LegFailure>> {
     let mut tries = Tries::default();
     loop {
         let leased = upstreams.lease(&mut tries).await;
         let mut leased = leased.map_err(|(kind, _)| Box::new(LegFailure::of(Sent::No, kind)))?;
-        alarm.set(limit);
+        let now = alarm.set(limit);
         let error = match write(&mut leased.plain.split().1, head, alarm).await {
-            Ok(written @ 1..) => return Ok((leased, written)),
+            Ok(written @ 1..) => return Ok((leased, written, now)),
             Ok(0) => io::ErrorKind::WriteZero.into(),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(Box::new(leg::late(limit))),
             Err(error) => error,
         };
         upstreams.took_nothing(&leased.lease, &mut tries, error);
+    }
+}
+
+/// How long a request may take.
+#[derive(Clone, Copy)]
+struct Times {
+    response: Duration,
+    body_idle: Duration,
+}
+
+impl Times {
+    fn of(settings: &Settings) -> Times {
+        let times = &settings.timeouts;
+        Times { response: times.response, body_idle: times.body_idle }
     }
 }
 
@@ -213,7 +229,7 @@ struct Hearing<'h, 'a> {
     from: &'h mut ReadHalf<'a>,
     to: &'h mut WriteHalf<'a>,
     flow: &'h Flow,
-    times: &'h Timeouts,
+    times: Times,
     most_headers: usize,
 }
 

@@ -21,6 +21,8 @@ pub(super) struct Reading {
     pub(super) close: bool,
     /// Something that the thin path leaves to the other.
     odd: bool,
+    /// The target is among the parts, and may have changed.
+    target: bool,
 }
 
 impl Reading {
@@ -70,31 +72,38 @@ impl Reading {
         }
     }
 
-    /// The head as far as it concerns the mesh; none if it is not for the thin path.
-    pub(super) fn parts(&mut self, bytes: &[u8], head: &Head) -> Option<Parts> {
+    /// The head as far as it concerns the mesh; none if it is not for the thin path. Its target is left out if it
+    /// concerns nobody.
+    pub(super) fn parts(&mut self, bytes: &[u8], head: &Head, wants_target: bool) -> Option<Parts> {
         let target = bytes.get(head.target.clone())?;
         if self.odd || head.switches || !head.is_http_1_1 || !target.starts_with(b"/") {
             return None;
         }
         let (mut parts, ()) = Request::new(()).into_parts();
         parts.method = Method::from_bytes(bytes.get(head.method.clone())?).ok()?;
-        parts.uri = Uri::try_from(target).ok()?;
+        self.target = wants_target || Carry::is_in_target(target);
+        if self.target {
+            parts.uri = Uri::try_from(target).ok()?;
+        }
         parts.headers = std::mem::take(&mut self.headers);
         Some(parts)
     }
 
     /// Writes the head for the service: `parts` as they have become, and the rest.
-    pub(super) fn write(&self, bytes: &[u8], parts: &Parts, body: Body, out: &mut Vec<u8>) {
+    pub(super) fn write(&self, bytes: &[u8], head: &Head, parts: &Parts, out: &mut Vec<u8>) {
         out.extend_from_slice(parts.method.as_str().as_bytes());
         out.push(b' ');
-        let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
-        out.extend_from_slice(target.as_bytes());
+        let target = match parts.uri.path_and_query().filter(|_| self.target) {
+            Some(target) => target.as_str().as_bytes(),
+            None => bytes.get(head.target.clone()).unwrap_or_default(),
+        };
+        out.extend_from_slice(target);
         out.extend_from_slice(b" HTTP/1.1\r\n");
         for (start, end) in &self.plain {
             out.extend_from_slice(bytes.get(*start..*end).unwrap_or_default());
         }
         put_fields(out, &parts.headers);
-        match body {
+        match head.body {
             Body::None => {}
             Body::Length(length) => put_length(out, length),
             Body::Chunked => out.extend_from_slice(CHUNKED),
