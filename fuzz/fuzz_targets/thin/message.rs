@@ -4,7 +4,9 @@
 pub fn noted(line: &str, fields: &[(String, String)], body: &[u8]) -> String {
     let rewritten = ["connection", "content-length", "transfer-encoding", "keep-alive"];
     let kept = fields.iter().filter(|(name, _)| !rewritten.contains(&&**name));
-    let mut kept: Vec<String> = kept.map(|(name, value)| format!("{name}: {}", masked(value))).collect();
+    // Each path's service has a port of its own, which is the host of requests without one.
+    let value = |value: &str| if value.starts_with("127.0.0.1:") { "here".to_owned() } else { masked(value) };
+    let mut kept: Vec<String> = kept.map(|(name, text)| format!("{name}: {}", value(text))).collect();
     // Stable: equal names keep their order.
     kept.sort_by(|a, b| a.split(':').next().cmp(&b.split(':').next()));
     format!("{line} {kept:?} {}", body.escape_ascii())

@@ -62,7 +62,10 @@ impl Path {
         }
         let mut notes = self.notes.lock().expect("notes");
         assert_eq!(notes.broken, None);
-        (std::mem::take(&mut notes.requests), if free { free_answer(&came) } else { answers(&came) })
+        (
+            std::mem::take(&mut notes.requests),
+            if free { free_answer(&came, bytes.starts_with(b"HEAD ")) } else { answers(&came) },
+        )
     }
 }
 
@@ -96,7 +99,7 @@ fn answers(mut bytes: &[u8]) -> Vec<String> {
 }
 
 /// The one answer to what a service said, whatever that was. How far a broken one came is not compared.
-fn free_answer(bytes: &[u8]) -> Vec<String> {
+fn free_answer(bytes: &[u8], is_head: bool) -> Vec<String> {
     let mut bytes = bytes;
     let mut answers = Vec::new();
     while let Some((line, fields, start)) = head(bytes) {
@@ -106,7 +109,9 @@ fn free_answer(bytes: &[u8]) -> Vec<String> {
             continue;
         }
         let field = |name: &str| fields.iter().find(|field| field.0 == name).map(|field| field.1.as_str());
+        let bare = is_head || line.contains(" 204") || line.contains(" 304");
         let body = match (field("content-length"), field("transfer-encoding")) {
+            _ if bare => Some(Vec::new()),
             (Some(length), None) => {
                 length.parse().ok().and_then(|length: usize| bytes.get(..length)).map(<[u8]>::to_vec)
             }
@@ -120,7 +125,8 @@ fn free_answer(bytes: &[u8]) -> Vec<String> {
         match body {
             Some(body) if !status.ends_with("502") => answers.push(noted(status, &fields, &body)),
             Some(_) => answers.push(status.to_owned()),
-            None => answers.push(format!("{status}, cut")),
+            // Cut: whether its head was out before differs.
+            None => {}
         }
         break;
     }

@@ -189,10 +189,19 @@ fn plain(head: &[u8]) -> Option<(StatusCode, HeaderMap)> {
         let line = line?;
         let colon = line.iter().position(|byte| *byte == b':')?;
         let (name, value) = line.split_at_checked(colon)?;
-        let value = HeaderValue::from_bytes(value.get(1..)?.trim_ascii()).ok()?;
+        let value = trimmed(value.get(1..)?);
+        let value = HeaderValue::from_bytes(value).ok()?;
         fields.try_append(HeaderName::from_bytes(name).ok()?, value).ok()?;
     }
     Some((status, fields))
+}
+
+/// Without spaces and tabs around it. A CR there is none of them: it makes the line another one for others.
+fn trimmed(mut value: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
+        value = rest;
+    }
+    value
 }
 
 #[cfg(test)]
@@ -270,6 +279,7 @@ mod tests {
             "HTTP/1.1 103 x\r\nLink : x\r\n\r\n",
             "HTTP/1.1 103 x\r\nLink\r\n\r\n",
             "HTTP/1.1 103 x\r\nLink: a\rb\r\n\r\n",
+            "HTTP/1.1 103 x\r\nLink: \rb\r\n\r\n",
             "HTTP/1.1 1034 x\r\n\r\n",
             "HTTP/1.1 1x3 x\r\n\r\n",
             "HTTP/1.0 103 x\r\n\r\n",
