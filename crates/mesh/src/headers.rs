@@ -47,9 +47,14 @@ pub(crate) fn end_of_hop(headers: &mut HeaderMap) -> Option<HeaderValue> {
     upgrade
 }
 
+/// Whether a field has this name, in any case. Most write it like this, or in small letters.
+pub(crate) fn is_named(name: &[u8], usual: &[u8]) -> bool {
+    name == usual || name.eq_ignore_ascii_case(usual)
+}
+
 /// These two, of which most have one alone, are options and name no header but one that goes anyway.
 pub(crate) fn is_option(name: impl AsRef<[u8]>) -> bool {
-    ["keep-alive", "close"].iter().any(|option| name.as_ref().eq_ignore_ascii_case(option.as_bytes()))
+    is_named(name.as_ref(), b"keep-alive") || is_named(name.as_ref(), b"close")
 }
 
 fn named_in_connection(headers: &HeaderMap) -> Vec<HeaderName> {
@@ -109,7 +114,7 @@ pub(crate) fn switch(headers: &mut HeaderMap, protocol: HeaderValue) {
 /// Takes away what only peers may set.
 pub(crate) fn drop_peers_only(headers: &mut HeaderMap) {
     // Most often there are none.
-    if !headers.keys().any(|name| is_of_peers(name)) {
+    if !headers.keys().any(is_of_peers) {
         return;
     }
     let names: Vec<HeaderName> = headers.keys().filter(|name| is_of_peers(name)).cloned().collect();

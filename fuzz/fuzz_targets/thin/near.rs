@@ -83,7 +83,8 @@ fn answers(mut bytes: &[u8]) -> Vec<String> {
                 (length, rest[..length].to_vec())
             }
             (None, Some("chunked")) => chunks(rest).expect("a whole body"),
-            (None, None) => (0, Vec::new()),
+            // To a client of HTTP/1.0: until the end.
+            (None, None) => (rest.len(), rest.to_vec()),
             framings => panic!("{framings:?}"),
         };
         bytes = &rest[length..];

@@ -7,7 +7,8 @@ use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
 use httparse::{EMPTY_HEADER, Error, Header, ParserConfig, Response, Status};
 
 use super::wire::{CHUNKED, put_field, put_fields, put_length};
-use crate::headers::{self, HEADERS_ON_STACK};
+use crate::headers::{self, HEADERS_ON_STACK, is_named};
+use crate::upstream;
 
 /// What the first bytes of an answer are.
 pub(super) enum Read {
@@ -15,8 +16,8 @@ pub(super) enum Read {
     More,
     /// No answer.
     Bad,
-    /// An interim answer of so many bytes.
-    Interim(usize, StatusCode, HeaderMap),
+    /// An interim answer of so many bytes, and what it says, if it is as plain as one that is passed on must be.
+    Interim(usize, Option<(StatusCode, HeaderMap)>),
     /// The final one.
     Final(Answer),
 }
@@ -69,7 +70,7 @@ fn judge(response: &Response<'_, '_>, bytes: &[u8], len: usize, is_head: bool, o
     let (Some(version), Some(code)) = (response.version, response.code) else { return Read::Bad };
     let Ok(status) = StatusCode::from_u16(code) else { return Read::Bad };
     if status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS {
-        return all(response.headers).map_or(Read::Bad, |fields| Read::Interim(len, status, fields));
+        return Read::Interim(len, upstream::interim(bytes.get(..len).unwrap_or_default()));
     }
     out.clear();
     out.extend_from_slice(b"HTTP/1.1 ");
@@ -141,9 +142,8 @@ struct Seen {
 impl Seen {
     fn is_for_the_client(&mut self, field: &Header<'_>) -> bool {
         let name = field.name.as_bytes();
-        let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
         match name.len() {
-            14 if is(b"content-length") => {
+            14 if is_named(name, b"Content-Length") => {
                 for length in field.value.split(|byte| *byte == b',') {
                     let length = decimal(length.trim_ascii());
                     self.bad_length |= length.is_none() || self.length.is_some_and(|l| Some(l) != length);
@@ -151,24 +151,28 @@ impl Seen {
                 }
                 false
             }
-            17 if is(b"transfer-encoding") => {
+            17 if is_named(name, b"Transfer-Encoding") => {
                 self.other_coding |= self.chunked || !field.value.eq_ignore_ascii_case(b"chunked");
                 self.chunked = true;
                 false
             }
-            10 if is(b"connection") => {
+            10 if is_named(name, b"Connection") => {
                 for option in field.value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
-                    self.close |= option.eq_ignore_ascii_case(b"close");
-                    self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
-                    self.names_others |= !headers::is_option(option);
+                    if is_named(option, b"keep-alive") {
+                        self.keep_alive = true;
+                    } else if is_named(option, b"close") {
+                        self.close = true;
+                    } else {
+                        self.names_others = true;
+                    }
                 }
                 false
             }
-            2 if is(b"te") => {
+            2 if is_named(name, b"TE") => {
                 self.names_others = true;
                 false
             }
-            11 if is(b"scope-sites") => {
+            11 if is_named(name, b"Scope-Sites") => {
                 self.sites = HeaderValue::from_bytes(field.value).ok();
                 true
             }

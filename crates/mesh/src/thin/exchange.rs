@@ -246,10 +246,13 @@ impl Hearing<'_, '_> {
                         buffer.take(answer.len);
                         return Ok((answer, buffer));
                     }
-                    Read::Interim(len, status, fields) => {
+                    Read::Interim(len, said) => {
                         buffer.take(len);
                         interims += 1;
-                        if interims <= MOST_PER_TURN && len <= interim::MOST_BYTES {
+                        if let Some((status, fields)) = said
+                            && interims <= MOST_PER_TURN
+                            && len <= interim::MOST_BYTES
+                        {
                             self.say(status, &fields).await;
                         }
                         continue;

@@ -150,6 +150,14 @@ enum Read {
     Interim(usize, StatusCode, HeaderMap),
 }
 
+/// The interim answer that is these bytes, if it is plain.
+pub(crate) fn interim(bytes: &[u8]) -> Option<(StatusCode, HeaderMap)> {
+    match read(bytes, 0) {
+        Read::Interim(length, status, fields) if length == bytes.len() => Some((status, fields)),
+        _ => None,
+    }
+}
+
 fn read(bytes: &[u8], searched: usize) -> Read {
     let digits = bytes.get(VERSION.len()..).unwrap_or_default();
     if !VERSION.starts_with(bytes) && !bytes.starts_with(VERSION)

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use body::PooledBody;
+pub(crate) use ear::interim;
 pub use error::{BoxError, Kind, SendError};
 pub use health::Health;
 pub(crate) use plain::Leased;
