@@ -66,11 +66,12 @@ pub fn chunks(bytes: &[u8]) -> Option<(usize, Vec<u8>)> {
 }
 
 /// Answers that have two readings, of which the thin path takes another than hyper, or none: a length beside
-/// chunks, codings that hyper leaves in the body, and lengths where no body is.
+/// chunks, several lengths, and codings that hyper leaves in the body.
 pub fn is_ambiguous_answer(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes).to_ascii_lowercase();
     let codings = text.matches("transfer-encoding").count();
     codings > 1
+        || text.matches("content-length").count() > 1
         || (codings == 1
             && (text.contains("content-length") || !text.contains("transfer-encoding: chunked\r\n")))
 }
