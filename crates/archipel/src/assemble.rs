@@ -34,6 +34,7 @@ pub fn settings(config: &Config, members: &Members) -> Result<mesh::Settings, St
         services: services.collect::<Result<_, String>>()?,
         link: link(config, members)?,
         replication: config.replication.as_ref().map(|own| replication(own, &config.state)).transpose()?,
+        thin: config.thin,
         limits: limits(config),
         timeouts: timeouts(config),
     })

@@ -34,6 +34,8 @@ pub struct Settings {
     pub link: Option<Link>,
     /// How replicated resources are kept; nothing where there can be none.
     pub replication: Option<Replication>,
+    /// Serve what is simple, plain HTTP/1.1 to plain services of this site, without hyper.
+    pub thin: bool,
     /// How much of each thing there may be.
     pub limits: Limits,
     /// How long each thing may take.
