@@ -23,7 +23,7 @@ fn a_site_joins_by_one_address_leaves_dies_and_returns() {
         ("status", json!("alive")),
         ("reach", json!("reachable")),
         ("services", json!(["compute", "image"])),
-        ("kind", json!("rest")),
+        ("kind", json!("sample")),
         ("kind_version", json!("2025.2")),
         ("archipel", json!(env!("CARGO_PKG_VERSION"))),
         ("labels", json!({ "region": "eu" })),

@@ -385,7 +385,7 @@ impl Merger {
         let Some(slot) = self.slots.get_mut(index) else { return };
         // A slot may have failed since it had this item.
         let Some(item) = slot.tell() else { return };
-        let (id, tag) = match self.copies.look(item.text(0).as_deref(), self.list.tag.as_ref()) {
+        let (id, tag) = match self.copies.look(slot.last.as_deref(), self.list.tag.as_ref()) {
             Telling::Alone => (None, None),
             Telling::First(id, tag) => (Some(id), tag),
             Telling::Again(id) => {

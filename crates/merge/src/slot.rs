@@ -69,7 +69,7 @@ pub(crate) struct Slot {
     pub(crate) held: VecDeque<Item>,
     skip: u64,
     told: u64,
-    last: Option<String>,
+    pub(crate) last: Option<String>,
 }
 
 impl Slot {
