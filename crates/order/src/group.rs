@@ -45,6 +45,8 @@ pub(crate) struct Group {
     links: BTreeMap<u64, Link>,
     /// Ticks since it is here.
     age: u32,
+    /// Ticks without a leader that this site follows.
+    astray: u32,
     /// Proposals and marks since the start.
     number: u64,
     /// The mark that this member set when it became leader. Once it is committed, so is all that the
@@ -90,6 +92,7 @@ impl Group {
             paxos,
             links,
             age: 0,
+            astray: 0,
             number: 0,
             mark: None,
             ready: false,
@@ -148,7 +151,7 @@ impl Group {
             Payload::Mark(number) if self.ready => {
                 self.set_mark(Origin { member: from, start: message.stamp.start, number: *number });
             }
-            Payload::Mark(_) => {}
+            Payload::Mark(_) | Payload::Given => {}
             Payload::Agreement(_) => {
                 let agreement = message.agreement();
                 let proper = |agreement: &Agreement<Slot>| {
@@ -172,6 +175,7 @@ impl Group {
         self.waiting.iter_mut().for_each(|waiting| waiting.ticks = waiting.ticks.saturating_add(1));
         self.reads.values_mut().for_each(|(_, ticks)| *ticks = ticks.saturating_add(1));
         self.paxos.tick();
+        self.find_back();
         self.turn(effects);
         let late: Vec<u64> =
             self.reads.iter().filter(|(_, read)| read.1 > self.settings.patience).map(|(n, _)| *n).collect();
@@ -185,11 +189,31 @@ impl Group {
         self.turn(effects);
     }
 
+    /// A site that promised to follow a leader which is none, most likely itself before it started again,
+    /// cannot follow one with an older claim, and the library leaves it aside for as long as the others
+    /// are content. So it makes a newer claim, each site after a time of its own.
+    fn find_back(&mut self) {
+        let follows = self.paxos.get_current_leader().is_some_and(|(_, settled)| settled);
+        self.astray = if follows { 0 } else { self.astray.saturating_add(1) };
+        let rounds = u32::try_from(self.me).unwrap_or(u32::MAX).saturating_add(4);
+        if self.astray > rounds.saturating_mul(self.settings.election) && self.hears_majority() {
+            self.astray = 0;
+            self.paxos.try_become_leader();
+        }
+    }
+
     /// Goes on with whatever can go on.
     pub(crate) fn turn(&mut self, effects: &mut Vec<Effect>) {
+        let before = self.given();
         self.give(effects);
         self.lead();
         self.place(effects);
+        // The leader counts who was given what, and should not have to wait for the next heartbeat.
+        if self.given() != before
+            && let Some(leader) = self.others_leader()
+        {
+            self.send(leader, Payload::Given, effects);
+        }
         let leader = self.leader();
         if leader != self.shown {
             self.shown.clone_from(&leader);
@@ -319,9 +343,7 @@ impl Group {
     /// The leader has all drop what all were given.
     fn forget(&mut self) {
         if self.ready {
-            let given = self.log.get().head.given;
-            let others = self.links.values().map(|link| usize::try_from(link.given).unwrap_or(usize::MAX));
-            let all = others.fold(given, usize::min);
+            let all = usize::try_from(self.given_to_all()).unwrap_or(usize::MAX);
             // It may be too early: then later.
             if all > self.paxos.get_compacted_idx() {
                 let _ = self.paxos.trim(Some(all));
@@ -339,7 +361,7 @@ impl Group {
     }
 
     fn send(&mut self, to: u64, payload: Payload, effects: &mut Vec<Effect>) {
-        let given = u64::try_from(self.log.get().head.given).unwrap_or(u64::MAX);
+        let given = self.given();
         let Some((link, site)) = self.links.get_mut(&to).zip(site(&self.id, to)) else { return };
         let message = Message { group: self.id.clone(), stamp: link.stamp(), given, payload };
         effects.push(Effect::Send { to: site, message });
@@ -352,6 +374,16 @@ impl Group {
         put.extend(changes.head.map(|head| Record::Head(self.id.clone(), head)));
         put.extend(changes.put.into_iter().map(|(at, slot)| Record::Slot(self.id.clone(), index(at), slot)));
         remove.extend(changes.gone.into_iter().map(|at| Key::Slot(self.id.clone(), index(at))));
+    }
+
+    /// How many entries this site was given.
+    pub(crate) fn given(&self) -> u64 {
+        u64::try_from(self.log.get().head.given).unwrap_or(u64::MAX)
+    }
+
+    /// How many entries every member is known to have been given.
+    pub(crate) fn given_to_all(&self) -> u64 {
+        self.links.values().map(|link| link.given).fold(self.given(), u64::min)
     }
 
     /// How many entries its log holds.

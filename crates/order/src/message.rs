@@ -27,6 +27,8 @@ pub(crate) enum Payload {
     Agreement(Vec<u8>),
     /// To the leader: a mark, for the reads of the sender up to this one.
     Mark(u64),
+    /// To the leader: only what the sender was given.
+    Given,
 }
 
 impl Message {
@@ -46,7 +48,7 @@ impl Message {
     pub(crate) fn agreement(&self) -> Option<Agreement<Slot>> {
         match &self.payload {
             Payload::Agreement(bytes) => record::decode(bytes).ok(),
-            Payload::Mark(_) => None,
+            Payload::Mark(_) | Payload::Given => None,
         }
     }
 

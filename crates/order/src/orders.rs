@@ -261,6 +261,18 @@ impl Orders {
         self.groups.get(group).map(Group::missing).unwrap_or_default()
     }
 
+    /// The index after all that this site was given.
+    #[must_use]
+    pub fn given(&self, group: &GroupId) -> u64 {
+        self.groups.get(group).map(Group::given).unwrap_or_default()
+    }
+
+    /// The index after all that every member is known to have been given, durably.
+    #[must_use]
+    pub fn given_to_all(&self, group: &GroupId) -> u64 {
+        self.groups.get(group).map(Group::given_to_all).unwrap_or_default()
+    }
+
     /// The groups that this site is in.
     pub fn groups(&self) -> impl Iterator<Item = &GroupId> {
         self.groups.keys()

@@ -129,8 +129,17 @@ impl Machine {
 
     /// A message from another site.
     pub(crate) fn received(&mut self, from: &Site, message: Message) {
-        let map = message.map();
+        let message = match message {
+            Message::Order(message) => return self.received_order(from, message),
+            Message::Done { map, done, asks } => return self.received_done(from, &map, done, asks),
+            message => message,
+        };
+        let Some(map) = message.map() else { return };
         let meta = map.meta.clone();
+        // A name is of one resource, at one level.
+        if self.is_ordered(&meta) {
+            return;
+        }
         self.touch(&meta);
         if !self.known_to_be_here(from, map) {
             return;
@@ -148,6 +157,7 @@ impl Machine {
             }
             Message::Confirm { known, done, .. } => self.confirmed(from, &meta, &known, &done),
             Message::Behind { known, .. } => self.behind(from, &meta, &known),
+            Message::Order(_) | Message::Done { .. } => {}
         }
     }
 

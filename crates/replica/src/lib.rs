@@ -49,6 +49,7 @@ mod map;
 mod moving;
 mod operation;
 pub mod order;
+mod ordered;
 mod record;
 mod resource;
 mod version;
@@ -58,6 +59,7 @@ pub use event::{Authority, Effect, Event, Message, Outcome, Reply, Subject, Tick
 pub use machine::{Machine, Settings};
 pub use map::{Change, Naming, ReplicaMap, Unchangeable};
 pub use operation::{Body, Class, Doubt, Field, Level, LocalId, Meta, OpId, Operation, Who};
+pub use ordered::{Copied, Queue, Tried, Turn, Verdict};
 pub use record::{Condition, Key, Record, Running, Stage, Unreadable};
 pub use resource::{Execution, How, Progress, Pruned, Resource, Snapshot, Step};
 pub use version::Version;

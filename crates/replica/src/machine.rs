@@ -9,6 +9,7 @@ use crate::entry::Entry;
 use crate::event::{Effect, Event, Message, Reply, Ticket, Timer};
 use crate::map::ReplicaMap;
 use crate::operation::{Meta, OpId, Operation};
+use crate::ordered::{Ordered, Ordering};
 use crate::record::{Condition, Key, Record, Stage};
 use crate::resource::{Resource, Snapshot};
 
@@ -25,12 +26,24 @@ pub struct Settings {
     pub backlog: usize,
     /// So many operations in one message.
     pub batch: usize,
+    /// Between two ticks of the logs that order writes.
+    pub tick_ms: u64,
+    /// Those logs.
+    pub order: order::Settings,
 }
 
 impl Default for Settings {
     /// Seconds between sites that are hours away; a clock that is off by half a second is usual.
     fn default() -> Settings {
-        Settings { max_drift_ms: 500, retry_ms: 1_000, max_retry_ms: 60_000, backlog: 1_000, batch: 64 }
+        Settings {
+            max_drift_ms: 500,
+            retry_ms: 1_000,
+            max_retry_ms: 60_000,
+            backlog: 1_000,
+            batch: 64,
+            tick_ms: 200,
+            order: order::Settings::default(),
+        }
     }
 }
 
@@ -58,6 +71,10 @@ pub(crate) struct Call {
     pub effects: Vec<Effect>,
     /// Sites that asked for a confirmation.
     pub asking: BTreeSet<(Meta, Site)>,
+    /// Each ordered resource that was looked at, as it was recorded before.
+    pub ordered: BTreeMap<Meta, Option<Record>>,
+    /// What the logs want recorded, or removed.
+    pub order: BTreeMap<order::Key, Option<order::Record>>,
 }
 
 /// All replicated resources at one site.
@@ -73,6 +90,8 @@ pub struct Machine {
     pub(crate) asked: BTreeMap<OpId, Ticket>,
     /// Operations whose sender's token is still at hand.
     pub(crate) senders: BTreeSet<OpId>,
+    /// Resources whose writes have one order.
+    pub(crate) ordering: Ordering,
     pub(crate) call: Call,
 }
 
@@ -83,6 +102,7 @@ impl Machine {
         let (mut counter, mut clock) = (0, Clock::new(settings.max_drift_ms));
         let mut ops = BTreeMap::<Meta, BTreeMap<OpId, Operation>>::new();
         let mut states = Vec::new();
+        let (mut logs, mut ordered) = (Vec::new(), BTreeMap::new());
         for record in records {
             match record {
                 Record::Site { counter: last, clock: then } => (counter, clock) = (last, then),
@@ -92,6 +112,12 @@ impl Machine {
                 Record::State { map, progress, running, condition, installing } => {
                     states.push((map, progress, running, condition, installing));
                 }
+                Record::Order(record) => logs.push(record),
+                Record::Ordered { map, queue, running, condition, installing } => {
+                    let meta = map.meta.clone();
+                    let entry = Ordered { queue, running, condition, installing, ..Ordered::new(map) };
+                    ordered.insert(meta, entry);
+                }
             }
         }
         let entry = |(map, progress, running, condition, installing): (ReplicaMap, _, _, _, _)| {
@@ -100,7 +126,9 @@ impl Machine {
         };
         let entries = states.into_iter().map(entry).collect();
         let (links, asked, senders) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Machine { here, settings, counter, clock, entries, links, asked, senders, call: Call::default() }
+        let ordering = Ordering::restore(&here, &settings, logs, ordered);
+        let call = Call::default();
+        Machine { here, settings, counter, clock, entries, links, asked, senders, ordering, call }
     }
 
     /// Takes up what was under way. An execution that had no outcome is in doubt.
@@ -121,6 +149,12 @@ impl Machine {
                 None => {}
             }
         }
+        let mut wanted = Vec::new();
+        self.ordering.orders.start(&mut wanted);
+        self.ordering.inbox.extend(wanted);
+        for meta in self.ordering.entries.keys().cloned().collect::<Vec<_>>() {
+            self.restart_ordered(&meta);
+        }
         self.end(effects);
     }
 
@@ -129,6 +163,22 @@ impl Machine {
         self.begin(wall_ms);
         match event {
             Event::Accept { ticket, write } => self.accept(ticket, write),
+            Event::Received { from, message } => self.received(&from, message),
+            Event::Reach { site, up } => self.reach(&site, up),
+            Event::Fired(Timer::Deliver(site)) => self.deliver_again(&site),
+            Event::Fired(Timer::Order) => self.tick(),
+            Event::Change { ticket, resource, change } => self.change(ticket, &resource, &change),
+            Event::Read { ticket, resource, confirm } => self.read(ticket, &resource, confirm),
+            Event::HasRead { ticket } => self.has_read(ticket),
+            event if event.resource().is_some_and(|meta| self.is_ordered(meta)) => self.on_ordered(event),
+            event => self.on_resource(event),
+        }
+        self.end(effects);
+    }
+
+    /// Something happened to one resource.
+    fn on_resource(&mut self, event: Event) {
+        match event {
             Event::Executed { resource, execution, outcome } => self.executed(&resource, &execution, outcome),
             Event::Probed { resource, op, executed, local } => {
                 self.learnt_fate(&resource, &op, Stage::Probing, executed, local);
@@ -136,24 +186,23 @@ impl Machine {
             Event::Settle { resource, op, executed, local } => {
                 self.learnt_fate(&resource, &op, Stage::InDoubt, Some(executed), local);
             }
-            Event::Received { from, message } => self.received(&from, message),
-            Event::Reach { site, up } => self.reach(&site, up),
-            Event::Fired(Timer::Deliver(site)) => self.deliver_again(&site),
             Event::Fired(Timer::Retry(meta)) => self.retry(&meta),
             Event::Fired(Timer::Copy(meta)) => self.copy(&meta),
-            Event::Change { ticket, resource, change } => self.change(ticket, &resource, &change),
             Event::Fetched { map, snapshot } => self.fetched(&map, snapshot),
             Event::Installed { resource, local } => self.installed(&resource, local),
             Event::CopyFailed { resource } => self.copy_failed(&resource),
             Event::Mended { resource } => self.mended(&resource),
+            _ => {}
         }
-        self.end(effects);
     }
 
     /// What another replica needs beside the state of this site's service, which is to be read between
     /// two equal answers of this. None while something is being executed, or is not good.
     #[must_use]
     pub fn snapshot(&self, meta: &Meta) -> Option<(ReplicaMap, Snapshot)> {
+        if self.is_ordered(meta) {
+            return self.snapshot_ordered(meta);
+        }
         let entry = self.entries.get(meta)?;
         let quiet = entry.running.is_none() && entry.is_good();
         (quiet && entry.is_member(&self.here)).then(|| (entry.map.clone(), entry.resource.snapshot()))
@@ -162,24 +211,29 @@ impl Machine {
     /// Where a resource's replicas are, if it is known here.
     #[must_use]
     pub fn map(&self, meta: &Meta) -> Option<&ReplicaMap> {
-        self.entries.get(meta).map(|entry| &entry.map)
+        let ordered = self.ordering.entries.get(meta).map(|entry| &entry.map);
+        self.entries.get(meta).map(|entry| &entry.map).or(ordered)
     }
 
     /// The resources that are known here, deleted ones too.
     pub fn resources(&self) -> impl Iterator<Item = &Meta> {
-        self.entries.keys()
+        self.entries.keys().chain(self.ordering.entries.keys())
     }
 
     /// Whether the replica here may be read.
     #[must_use]
     pub fn is_readable(&self, meta: &Meta) -> bool {
+        let ordered = |entry: &Ordered| entry.is_good() && entry.queue.exists;
         self.entries.get(meta).is_some_and(|entry| entry.is_good() && entry.resource.is_here())
+            || self.ordering.entries.get(meta).is_some_and(ordered)
     }
 
     /// Operations of which nobody knows whether they were executed here, for the operator.
     pub fn in_doubt(&self) -> impl Iterator<Item = (&Meta, &OpId)> {
-        self.entries.iter().filter_map(|(meta, entry)| {
-            let running = entry.running.as_ref().filter(|running| running.stage == Stage::InDoubt)?;
+        let running = self.entries.iter().map(|(meta, entry)| (meta, &entry.running));
+        let ordered = self.ordering.entries.iter().map(|(meta, entry)| (meta, &entry.running));
+        running.chain(ordered).filter_map(|(meta, running)| {
+            let running = running.as_ref().filter(|running| running.stage == Stage::InDoubt)?;
             Some((meta, &running.execution.op))
         })
     }
@@ -227,6 +281,7 @@ impl Machine {
 
     /// Goes on with every resource that was touched, then gives all that has to be durable, then the rest.
     fn end(&mut self, effects: &mut Vec<Effect>) {
+        self.pump();
         for meta in self.call.touched.keys().cloned().collect::<Vec<_>>() {
             self.drive(&meta);
             self.prune(&meta);
@@ -248,6 +303,19 @@ impl Machine {
                 Some(now) if before.as_ref() != Some(&now) => put.push(now),
                 None if before.is_some() => remove.push(Key::State(meta)),
                 _ => {}
+            }
+        }
+        for (meta, before) in call.ordered {
+            match self.ordering.entries.get(&meta).map(Ordered::record) {
+                Some(now) if before.as_ref() != Some(&now) => put.push(now),
+                None if before.is_some() => remove.push(Key::Ordered(meta)),
+                _ => {}
+            }
+        }
+        for (key, record) in call.order {
+            match record {
+                Some(record) => put.push(Record::Order(record)),
+                None => remove.push(Key::Order(key)),
             }
         }
         if !put.is_empty() || !remove.is_empty() {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Clock;
 use crate::map::ReplicaMap;
 use crate::operation::{Meta, OpId, Operation};
+use crate::ordered::{Copied, Queue};
 use crate::resource::{Execution, Progress, Snapshot};
 
 /// The format of the bytes, checked on reading.
@@ -19,6 +20,10 @@ pub enum Key {
     Operation(OpId),
     /// The rest of what is known of a resource.
     State(Meta),
+    /// Of the logs that order writes.
+    Order(order::Key),
+    /// A resource whose writes have one order.
+    Ordered(Meta),
 }
 
 /// How far an execution has come. It is recorded before the service is asked.
@@ -85,6 +90,21 @@ pub enum Record {
         /// The knowledge of another replica whose state the service here is being given.
         installing: Option<Box<Snapshot>>,
     },
+    /// Of the logs that order writes.
+    Order(order::Record),
+    /// A resource whose writes have one order.
+    Ordered {
+        /// Where its replicas are.
+        map: ReplicaMap,
+        /// What was ordered, and what is finished.
+        queue: Queue,
+        /// What is being executed.
+        running: Option<Running>,
+        /// Whether it is good.
+        condition: Condition,
+        /// The knowledge of another replica whose state the service here is being given.
+        installing: Option<Copied>,
+    },
 }
 
 /// Bytes that are no record of this format.
@@ -104,6 +124,8 @@ impl Record {
             Record::Site { .. } => Key::Site,
             Record::Operation(op) => Key::Operation(op.id.clone()),
             Record::State { map, .. } => Key::State(map.meta.clone()),
+            Record::Order(record) => Key::Order(record.key()),
+            Record::Ordered { map, .. } => Key::Ordered(map.meta.clone()),
         }
     }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::converge::Target;
 use crate::operation::{Body, Class, Field, Level, OpId, Operation};
+use crate::ordered::Copied;
 use crate::version::Version;
 
 /// How an operation is to be executed at this site's service, now.
@@ -239,7 +240,7 @@ impl Resource {
             let before = self.ops.get(id).map_or(0, |op| op.seen.of(&id.site));
             progress.known.set(&id.site, before);
         }
-        Snapshot { progress, ops: self.shared().cloned().collect() }
+        Snapshot { progress, ops: self.shared().cloned().collect(), ordered: None }
     }
 
     /// Forgets operations that can no longer change anything. `stable` says that every replica has
@@ -373,6 +374,8 @@ pub struct Snapshot {
     pub progress: Progress,
     /// The operations that it still kept.
     pub ops: Vec<Operation>,
+    /// Where writes have one order, this is all that counts.
+    pub ordered: Option<Copied>,
 }
 
 /// What [`Resource::prune`] forgot.

@@ -63,6 +63,10 @@ fn run(seed: u64, sites: usize) -> World {
     }
     world.cut.clear();
     world.quiet(60);
+    // What was lost of the last time that logs were cut is made good the next time.
+    let leader = world.leader();
+    world.propose(leader, Needs::All);
+    world.quiet(10);
     world
 }
 
@@ -73,9 +77,9 @@ fn sites_agree_whatever_breaks() {
         let sites = if seed % 3 == 0 { 5 } else { 3 };
         let world = run(seed, sites);
         invariant_one_order_and_each_entry_once(&world);
-        invariant_what_was_said_is_so(&world);
         let lengths: Vec<_> = world.places.iter().map(|place| place.given.len()).collect();
         assert!(lengths.iter().all(|length| *length == lengths[0]), "seed {seed}: {lengths:?}");
+        invariant_what_was_said_is_so(&world);
         for place in &world.places {
             assert!(place.orders.kept(&world.group) <= 1, "seed {seed}: {:?}", place.orders);
         }

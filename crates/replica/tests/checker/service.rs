@@ -27,9 +27,9 @@ impl Service {
         LocalId(format!("{}-{}", self.name, self.created).into())
     }
 
-    /// It was asked, and did nothing.
+    /// It was asked, and did nothing. What an attempt before did is still there.
     pub(crate) fn ignore(&mut self, op: &OpId) {
-        self.fates.insert(op.clone(), (false, None));
+        self.fates.entry(op.clone()).or_insert((false, None));
     }
 
     /// What was done to a register before is no longer in it.

@@ -180,7 +180,7 @@ impl World {
                 self.released.push((place.site.clone(), resource, keep));
             }
             Effect::InDoubt { .. } => self.doubts += 1,
-            Effect::Erase(_) | Effect::Skewed { .. } => {}
+            Effect::Erase(_) | Effect::Skewed { .. } | Effect::Read { .. } => {}
         }
     }
 
