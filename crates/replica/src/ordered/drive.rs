@@ -10,6 +10,13 @@ use crate::operation::Meta;
 use crate::record::Stage;
 
 impl Machine {
+    /// The site that leads the group which orders the writes of a resource, as far as is known here: a driver
+    /// may hand writes to it at once. This site only where it can order now.
+    #[must_use]
+    pub fn leader(&self, meta: &Meta) -> Option<Site> {
+        self.ordering.orders.leader(&self.ordering.entries.get(meta)?.group())
+    }
+
     /// Asks something of the logs. What they want is looked at in [`Machine::pump`].
     pub(crate) fn order(&mut self, event: order::Event) {
         let mut effects = Vec::new();

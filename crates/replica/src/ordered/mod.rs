@@ -278,8 +278,8 @@ impl Machine {
         self.ordering.entries.contains_key(meta)
     }
 
-    /// The bodies that a message to or from another site names: they go with it, and are durable before it
-    /// is [`crate::Event::Received`].
+    /// The bodies that a message to or from another site names. Those that are still here go with it, and are
+    /// durable before it is [`crate::Event::Received`]; one that was erased here was given to every site.
     #[must_use]
     pub fn bodies(message: &Message) -> Vec<Body> {
         match message {

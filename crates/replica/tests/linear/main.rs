@@ -14,6 +14,7 @@ mod app;
 #[path = "../checker/chance.rs"]
 mod chance;
 mod history;
+mod levels;
 #[path = "../checker/service.rs"]
 mod service;
 mod world;

@@ -53,12 +53,15 @@ pub(crate) struct World {
     pub(crate) level: Level,
     pub(crate) cut: BTreeSet<usize>,
     pub(crate) history: History,
-    network: Vec<(usize, usize, Vec<u8>)>,
+    /// Messages, with the bodies that went with them.
+    network: Vec<(usize, usize, Vec<u8>, Vec<String>)>,
     now_ms: u64,
     tickets: u64,
     asked: BTreeMap<Ticket, (Write, usize)>,
     values: BTreeMap<Ticket, Option<i64>>,
     pub(crate) told: BTreeMap<Ticket, Reply>,
+    /// Whose service refuses what its client asks for.
+    pub(crate) refusing: Option<usize>,
     pub(crate) crashes: usize,
     pub(crate) diverged: usize,
     pub(crate) unproven: usize,
@@ -101,6 +104,7 @@ impl World {
             asked: BTreeMap::new(),
             values: BTreeMap::new(),
             told: BTreeMap::new(),
+            refusing: None,
             crashes: 0,
             diverged: 0,
             unproven: 0,
@@ -133,12 +137,31 @@ impl World {
             Class::Create => Subject::New { naming: Naming::Chosen(meta()), level: self.level, sites },
             _ => Subject::Existing(meta()),
         };
+        self.asks(at, ticket, subject, class, doubt, &body);
+        ticket
+    }
+
+    /// A write that the history leaves out.
+    pub(crate) fn put(
+        &mut self,
+        at: usize,
+        subject: Subject,
+        class: Class,
+        doubt: Doubt,
+        body: &str,
+    ) -> Ticket {
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        self.asks(at, ticket, subject, class, doubt, body);
+        ticket
+    }
+
+    fn asks(&mut self, at: usize, ticket: Ticket, subject: Subject, class: Class, doubt: Doubt, body: &str) {
         let site = self.places[at].site.clone();
         let on_behalf_of = Who { site, user: "ada".into(), project: None, roles: Vec::new(), time_ms: 0 };
         let write = Write { subject, class, doubt, on_behalf_of, body: Body(body.into()) };
         self.asked.insert(ticket, (write.clone(), 0));
         self.accept(at, ticket, write);
-        ticket
     }
 
     fn accept(&mut self, at: usize, ticket: Ticket, write: Write) {
@@ -211,11 +234,10 @@ impl World {
             Effect::Probe { operation, .. } => place.probes.push((operation.resource, operation.id)),
             Effect::Read { ticket, local, .. } => place.reads.push((ticket, local)),
             Effect::Send { to, message } => {
-                for body in Machine::bodies(&message) {
-                    assert!(place.bodies.contains(&*body.0), "seed {}: {body:?} was erased", self.seed);
-                }
+                let named = Machine::bodies(&message).into_iter().map(|body| body.0.to_string());
+                let bodies = named.filter(|body| place.bodies.contains(body)).collect();
                 let to = self.places.iter().position(|place| place.site == to).unwrap();
-                self.network.push((at, to, message.bytes()));
+                self.network.push((at, to, message.bytes(), bodies));
             }
             Effect::Wake { timer, .. } => {
                 place.timers.insert(timer);
@@ -285,13 +307,13 @@ impl World {
         }
         let near = if self.fair || self.chance.percent(70) { 1 } else { 8 };
         let index = self.chance.below(self.network.len().min(near));
-        let (from, to, bytes) =
+        let (from, to, bytes, bodies) =
             if self.bad(2) { self.network[index].clone() } else { self.network.remove(index) };
         if self.cut.contains(&from) != self.cut.contains(&to) || self.bad(1) {
             return;
         }
         let (from, message) = (self.places[from].site.clone(), Message::read(&bytes).unwrap());
-        self.places[to].bodies.extend(Machine::bodies(&message).into_iter().map(|body| body.0.to_string()));
+        self.places[to].bodies.extend(bodies);
         self.event(to, Event::Received { from, message });
     }
 
@@ -302,7 +324,8 @@ impl World {
         }
         let Request { operation, execution, local, authority } = self.places[at].requests.swap_remove(0);
         let (silent, deaf) = (self.bad(8), self.bad(8));
-        let refuses = self.bad(if authority == Authority::Site { 1 } else { 10 });
+        let refuses = self.bad(if authority == Authority::Site { 1 } else { 10 })
+            || (self.refusing == Some(at) && authority == Authority::Sender);
         let service = &mut self.places[at].service;
         let outcome = if refuses {
             service.ignore(&operation.id);
@@ -389,6 +412,14 @@ impl World {
             let (executed, local) = place.service.fates.get(&op).cloned().unwrap_or_default();
             self.event(at, Event::Settle { resource, op, executed, local });
         }
+    }
+
+    /// Messages come, and no service but this one answers, until it has executed something.
+    pub(crate) fn until_executed(&mut self, at: usize) {
+        while self.places[at].requests.is_empty() {
+            self.message();
+        }
+        self.request(at);
     }
 
     /// Nothing goes wrong any more but the cut, for so many ticks.
