@@ -132,6 +132,9 @@ impl Machine {
         let message = match message {
             Message::Order(message) => return self.received_order(from, message),
             Message::Done { map, done, asks } => return self.received_done(from, &map, done, asks),
+            Message::Tried { resource, op, verdict } => {
+                return self.received_tried(from, &resource, &op, verdict);
+            }
             message => message,
         };
         let Some(map) = message.map() else { return };
@@ -157,7 +160,7 @@ impl Machine {
             }
             Message::Confirm { known, done, .. } => self.confirmed(from, &meta, &known, &done),
             Message::Behind { known, .. } => self.behind(from, &meta, &known),
-            Message::Order(_) | Message::Done { .. } => {}
+            Message::Order(_) | Message::Done { .. } | Message::Tried { .. } => {}
         }
     }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::map::{Change, Naming, ReplicaMap, Unchangeable};
 use crate::operation::{Body, Class, Doubt, Level, LocalId, Meta, OpId, Operation, Who};
+use crate::ordered::Verdict;
 use crate::record::{self, Key, Record, Unreadable};
 use crate::resource::{Execution, Snapshot};
 use crate::version::Version;
@@ -117,6 +118,15 @@ pub enum Message {
         /// The receiver is asked for the same.
         asks: bool,
     },
+    /// To the leader: the sender's service executed this when the sender led, and nobody has decided.
+    Tried {
+        /// Of what.
+        resource: Meta,
+        /// Which operation.
+        op: OpId,
+        /// What it would have decided.
+        verdict: Verdict,
+    },
 }
 
 impl Message {
@@ -138,7 +148,7 @@ impl Message {
             | Message::Confirm { map, .. }
             | Message::Behind { map, .. }
             | Message::Done { map, .. } => Some(map),
-            Message::Order(_) => None,
+            Message::Order(_) | Message::Tried { .. } => None,
         }
     }
 }

@@ -155,6 +155,7 @@ impl Machine {
         self.call.effects.extend(bodies.into_values().map(Effect::Erase));
         if self.ordering.ticks.checked_rem(self.settings.order.election) == Some(0) {
             self.ask_done(meta);
+            self.tell_tried(meta);
         }
         self.take(meta);
     }

@@ -1,10 +1,12 @@
 //! The turns of a resource are taken, one at a time: executed, decided about, finished.
 
 use order::Needs;
+use scope::Site;
 
-use super::{Line, Ordered, Purpose, Tried, Verdict};
+use super::{Line, Ordered, Purpose, Tried, Turn, Verdict};
 use crate::event::{Authority, Effect, Message, Outcome, Reply};
 use crate::machine::Machine;
+use crate::map::ReplicaMap;
 use crate::operation::{Class, Level, LocalId, Meta, OpId, Operation};
 use crate::record::{self, Condition, Running, Stage};
 use crate::resource::{Execution, How};
@@ -49,36 +51,56 @@ impl Machine {
         if entry.proposed.is_some() || !self.ordering.orders.leads(&group) {
             return;
         }
-        let verdict = match &turn.tried {
-            Some(Tried::Done { status, local }) => {
-                let names = turn.operation.class == Class::Create
-                    && !entry.map.chosen
-                    && is_provisional(&turn.operation);
-                Verdict::Execute { status: *status, named: local.clone().filter(|_| names) }
-            }
-            Some(Tried::Refused { status }) => Verdict::Refuse { status: *status },
-            Some(Tried::NotExecuted) => Verdict::Withdraw,
-            None => {
-                // At `@strong` nobody executes it before everybody has it: then every replica knows that
-                // its reads have to wait.
-                let all =
-                    entry.map.level != Level::Strong || self.ordering.orders.given_to_all(&group) > index;
-                if all {
-                    return self.begin_turn(meta);
-                }
-                if entry.waited <= self.settings.order.patience {
-                    return;
-                }
-                Verdict::Withdraw
-            }
-        };
-        let op = turn.operation.id.clone();
-        if let Some(entry) = self.ordering.entries.get_mut(meta) {
-            entry.proposed = Some(op.clone());
+        let verdict = verdict(&entry.map, turn).or_else(|| {
+            // At `@strong` nobody executes it before everybody has it: then every replica knows that its
+            // reads have to wait.
+            let all = entry.map.level != Level::Strong || self.ordering.orders.given_to_all(&group) > index;
+            (!all).then_some(Verdict::Withdraw)
+        });
+        let (op, tried) = (turn.operation.id.clone(), turn.tried.is_some());
+        match verdict {
+            None => self.begin_turn(meta),
+            Some(_) if !tried && entry.waited <= self.settings.order.patience => {}
+            Some(verdict) => self.propose_verdict(meta, &op, verdict),
         }
+    }
+
+    /// Asks for a place for what is decided about the first turn.
+    fn propose_verdict(&mut self, meta: &Meta, op: &OpId, verdict: Verdict) {
+        let Some(entry) = self.ordering.entries.get_mut(meta) else { return };
+        entry.proposed = Some(op.clone());
+        let group = entry.group();
         let bytes = record::encode(&Line::Verdict { resource: meta.clone(), op: op.clone(), verdict });
-        let ticket = self.ordering.ticket(Purpose::Verdict(meta.clone(), op));
+        let ticket = self.ordering.ticket(Purpose::Verdict(meta.clone(), op.clone()));
         self.order(order::Event::Propose { ticket, group, bytes, needs: Needs::Majority });
+    }
+
+    /// What a site that led executed, and could not decide about any more, it tells the leader: it may be the
+    /// only good replica, and the leader's own not be good.
+    pub(super) fn tell_tried(&mut self, meta: &Meta) {
+        let Some(entry) = self.ordering.entries.get(meta) else { return };
+        let Some((_, turn)) = entry.first().filter(|(_, turn)| turn.verdict.is_none()) else { return };
+        let Some(verdict) = verdict(&entry.map, turn).filter(|v| matches!(v, Verdict::Execute { .. })) else {
+            return;
+        };
+        let (resource, op) = (meta.clone(), turn.operation.id.clone());
+        let leader = self.ordering.orders.leader(&entry.group());
+        if let Some(leader) = leader.filter(|leader| *leader != self.here) {
+            self.send(&leader, Message::Tried { resource, op, verdict });
+        }
+    }
+
+    /// The leader decides so, unless it has begun to find out itself.
+    pub(crate) fn received_tried(&mut self, from: &Site, meta: &Meta, op: &OpId, verdict: Verdict) {
+        self.touch_ordered(meta);
+        let Some(entry) = self.ordering.entries.get(meta) else { return };
+        let leads = self.ordering.orders.leads(&entry.group()) && entry.map.members().contains(from);
+        let open = entry.first().is_some_and(|(_, turn)| {
+            turn.operation.id == *op && turn.verdict.is_none() && turn.tried.is_none()
+        });
+        if leads && open && entry.running.is_none() && entry.proposed.is_none() {
+            self.propose_verdict(meta, op, verdict);
+        }
     }
 
     /// Starts to execute the first turn.
@@ -264,8 +286,21 @@ impl Machine {
     }
 }
 
+/// What the service here says is to become of a write.
+fn verdict(map: &ReplicaMap, turn: &Turn) -> Option<Verdict> {
+    Some(match turn.tried.as_ref()? {
+        Tried::Done { status, local } => {
+            let names =
+                turn.operation.class == Class::Create && !map.chosen && is_provisional(&turn.operation);
+            Verdict::Execute { status: *status, named: local.clone().filter(|_| names) }
+        }
+        Tried::Refused { status } => Verdict::Refuse { status: *status },
+        Tried::NotExecuted => Verdict::Withdraw,
+    })
+}
+
 /// Whether a site has finished the write at this place.
-fn finished(entry: &Ordered, here: &scope::Site, site: &scope::Site, index: u64) -> bool {
+fn finished(entry: &Ordered, here: &Site, site: &Site, index: u64) -> bool {
     let done = if site == here { Some(&entry.queue.done) } else { entry.peers.get(site) };
     done.is_some_and(|done| *done > index)
 }
