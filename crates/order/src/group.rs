@@ -4,25 +4,16 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
 use omnipaxos::messages::Message as Agreement;
-use omnipaxos::messages::sequence_paxos::PaxosMsg;
 use omnipaxos::{ClusterConfig, OmniPaxos, ServerConfig};
 use scope::Site;
-use serde::{Deserialize, Serialize};
 
+use crate::agreement::{clipped, is_used};
+use crate::id::{GroupId, member, site};
 use crate::link::Link;
 use crate::log::{Log, Origin, Shared, Slot};
 use crate::message::{Message, Payload};
 use crate::orders::{Effect, Needs, Refusal, Settings, Ticket};
 use crate::record::{self, Key, Record};
-
-/// A set of sites that agree on one order.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct GroupId {
-    /// Its members.
-    pub sites: BTreeSet<Site>,
-    /// Which of the groups of these sites: another one, after a member lost what it had promised.
-    pub incarnation: u32,
-}
 
 /// An entry that has no place yet.
 #[derive(Clone, Debug)]
@@ -155,7 +146,9 @@ impl Group {
             Payload::Agreement(_) => {
                 let agreement = message.agreement();
                 let proper = |agreement: &Agreement<Slot>| {
-                    agreement.get_sender() == from && agreement.get_receiver() == self.me
+                    agreement.get_sender() == from
+                        && agreement.get_receiver() == self.me
+                        && is_used(agreement)
                 };
                 let decided = self.log.get().head.decided;
                 let agreement = agreement.filter(proper);
@@ -426,28 +419,4 @@ impl fmt::Debug for Group {
             .field("log", &self.log)
             .finish_non_exhaustive()
     }
-}
-
-/// A leader answers each promise with its log after what the follower then had. After losses, the answer
-/// to an earlier promise may come when more is committed here, all of which it repeats: that part is cut off,
-/// so that nothing committed is ever written again. One that ends before it is too old to count.
-fn clipped(mut agreement: Agreement<Slot>, decided: usize) -> Option<Agreement<Slot>> {
-    if let Agreement::SequencePaxos(message) = &mut agreement
-        && let PaxosMsg::AcceptSync(accept) = &mut message.msg
-        && let Some(known) = decided.checked_sub(accept.log_sync.sync_idx)
-    {
-        accept.log_sync.suffix = accept.log_sync.suffix.get(known..)?.to_vec();
-        accept.log_sync.sync_idx = decided;
-    }
-    Some(agreement)
-}
-
-/// A site's place in a group, from 1.
-fn member(id: &GroupId, site: &Site) -> Option<u64> {
-    let place = id.sites.iter().position(|member| member == site)?;
-    u64::try_from(place).ok()?.checked_add(1)
-}
-
-fn site(id: &GroupId, member: u64) -> Option<Site> {
-    id.sites.iter().nth(usize::try_from(member.checked_sub(1)?).ok()?).cloned()
 }

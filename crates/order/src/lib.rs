@@ -26,14 +26,16 @@
 //! A read that must not be stale ([`Event::Confirm`]) is a mark in the same order: what was committed before
 //! it was asked for is before the mark.
 
+mod agreement;
 mod group;
+mod id;
 mod link;
 mod log;
 mod message;
 mod orders;
 mod record;
 
-pub use group::GroupId;
+pub use id::GroupId;
 pub use message::Message;
 pub use orders::{Effect, Event, Needs, Orders, Refusal, Settings, Ticket};
 pub use record::{Key, Record, Unreadable};

@@ -4,7 +4,7 @@ use omnipaxos::messages::Message as Agreement;
 use omnipaxos::messages::sequence_paxos::PaxosMsg;
 use serde::{Deserialize, Serialize};
 
-use crate::group::GroupId;
+use crate::id::GroupId;
 use crate::link::Stamp;
 use crate::log::Slot;
 use crate::record::{self, Unreadable};

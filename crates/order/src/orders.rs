@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use scope::Site;
 
-use crate::group::{Group, GroupId, Waiting};
+use crate::group::{Group, Waiting};
+use crate::id::GroupId;
 use crate::log::{Head, Log, Shared, Slot};
 use crate::message::Message;
 use crate::record::{Key, Record};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::group::GroupId;
+use crate::id::GroupId;
 use crate::log::{Head, Slot};
 
 /// The format of the bytes, checked on reading.

@@ -36,6 +36,23 @@
 //!    executed. A refusal here is a divergence: the replica is not read until it was copied anew (`moving`).
 //! 7. Every replica has confirmed that it executed it, and whatever is still under way has seen it: it is
 //!    forgotten, and its body erased.
+//!
+//! # The walk of one ordered operation
+//!
+//! A client sets a register at `@quorum` at Site1; its replicas are at Site1, Site2 and Site3; Site2 leads.
+//!
+//! 1. [`Event::Accept`] at Site1 (`ordered/write`): [`Reply::Elsewhere`]; the mesh hands the request to Site2.
+//! 2. There it gets a place in the log of the three sites (the crate `order`, inside this machine): `Persist`,
+//!    then [`Message::Order`] to the others, with the body ([`Machine::bodies`]). [`Timer::Order`] is the log's
+//!    clock.
+//! 3. A majority has it: it is committed, and stands in the resource's queue at each site. At `@strong`
+//!    Site2 waits until all three have it in theirs.
+//! 4. Site2 executes it (`ordered/take`), with the sender's token. What its service said is the verdict, and
+//!    gets a place in the log as well. A 4xx: nobody executes it.
+//! 5. The verdict is committed: the others execute it, with their own credentials, and say so
+//!    ([`Message::Done`]). Two of three have: the client's [`Effect::Answer`]; at `@strong`, all.
+//! 6. A client reads (`ordered/read`): [`Event::Read`], [`Effect::Read`] when the replica here may be read,
+//!    [`Event::HasRead`], and [`Reply::Current`] when what was read may be told.
 
 mod accept;
 mod clock;
