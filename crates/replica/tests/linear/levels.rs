@@ -92,6 +92,27 @@ fn a_quorum_write_needs_two_of_three() {
 }
 
 #[test]
+fn what_is_read_before_it_is_decided_is_not_told() {
+    let (mut world, leader) = created(Level::Quorum);
+    let read = world.read(leader);
+    world.until_readable(leader);
+    // The leader's service executes a write, which the read sees; its verdict reaches nobody.
+    let write = world.write(leader, Op::Set(2));
+    world.until_executed(leader);
+    world.cut = [leader].into();
+    world.reads(leader);
+    assert!(!world.told.contains_key(&read));
+    world.distrust = true;
+    world.quiet(bound());
+    assert_eq!(world.told[&write], Reply::Unknown);
+    assert_eq!(world.told[&read], Reply::Unavailable, "2 is not decided");
+    world.cut.clear();
+    world.quiet(2 * bound());
+    assert_eq!(values(&world), [Some(1); 3], "the next leader decided, and the first was given its state");
+    assert_eq!(world.diverged, 1);
+}
+
+#[test]
 fn what_the_leader_refuses_nobody_executes() {
     for level in [Level::Quorum, Level::Strong] {
         let (mut world, leader) = created(level);

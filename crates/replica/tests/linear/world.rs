@@ -62,6 +62,8 @@ pub(crate) struct World {
     pub(crate) told: BTreeMap<Ticket, Reply>,
     /// Whose service refuses what its client asks for.
     pub(crate) refusing: Option<usize>,
+    /// Services refuse what has lost its sender's token.
+    pub(crate) distrust: bool,
     pub(crate) crashes: usize,
     pub(crate) diverged: usize,
     pub(crate) unproven: usize,
@@ -105,6 +107,7 @@ impl World {
             values: BTreeMap::new(),
             told: BTreeMap::new(),
             refusing: None,
+            distrust: false,
             crashes: 0,
             diverged: 0,
             unproven: 0,
@@ -325,7 +328,8 @@ impl World {
         let Request { operation, execution, local, authority } = self.places[at].requests.swap_remove(0);
         let (silent, deaf) = (self.bad(8), self.bad(8));
         let refuses = self.bad(if authority == Authority::Site { 1 } else { 10 })
-            || (self.refusing == Some(at) && authority == Authority::Sender);
+            || (self.refusing == Some(at) && authority == Authority::Sender)
+            || (self.distrust && authority == Authority::Unproven);
         let service = &mut self.places[at].service;
         let outcome = if refuses {
             service.ignore(&operation.id);
@@ -417,9 +421,25 @@ impl World {
     /// Messages come, and no service but this one answers, until it has executed something.
     pub(crate) fn until_executed(&mut self, at: usize) {
         while self.places[at].requests.is_empty() {
+            assert!(!self.network.is_empty(), "nothing will be executed");
             self.message();
         }
         self.request(at);
+    }
+
+    /// Messages come until a client of this site may read.
+    pub(crate) fn until_readable(&mut self, at: usize) {
+        while self.places[at].reads.is_empty() {
+            assert!(!self.network.is_empty(), "nothing will be read");
+            self.message();
+        }
+    }
+
+    /// Its read reaches the service, and the answer the mesh.
+    pub(crate) fn reads(&mut self, at: usize) {
+        while !self.places[at].reads.is_empty() || !self.places[at].has_read.is_empty() {
+            self.reading(at);
+        }
     }
 
     /// Nothing goes wrong any more but the cut, for so many ticks.
