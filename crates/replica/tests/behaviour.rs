@@ -363,3 +363,9 @@ fn a_record_of_another_format_or_cut_short_is_not_read() {
         assert_eq!(Record::read(&other), Err(Unreadable::Format(99)));
     }
 }
+
+#[test]
+fn a_site_can_be_moved_to_another_thread() {
+    fn moves<T: Send>(_: &T) {}
+    moves(&Stage::new("A").machine);
+}

@@ -49,6 +49,8 @@ impl Machine {
                 }
                 order::Effect::Leader { leader, .. } => {
                     if leader.as_ref() == Some(&self.here) {
+                        // It has yet to hear who was given what.
+                        self.ordering.entries.values_mut().for_each(|entry| entry.waited = 0);
                         self.take_all();
                     }
                 }
