@@ -180,7 +180,7 @@ fn answered(reply: Reply) -> Answered {
         .unwrap();
     Answered {
         reply,
-        op: Some(OpId { site: site("A"), counter: 42 }),
+        op: Some(OpId { site: site("A"), epoch: replica::Epoch::default(), counter: 42 }),
         meta: Some(Meta::from(&name(META))),
         response: executed.then_some(response),
         sites: vec![(site("A"), Stand::Done(Some(201))), (site("B"), Stand::Pending)],
@@ -282,7 +282,14 @@ impl Stage {
             return collected(response, None).await;
         }
         let service = state.service("image").unwrap();
-        let at = At { core: &core, state: &state, service: &service, carried: None, from_peer: false };
+        let at = At {
+            core: &core,
+            state: &state,
+            service: &service,
+            carried: None,
+            from_peer: false,
+            level: None,
+        };
         let body =
             if body.is_empty() { LegBody::Empty } else { LegBody::Full(Bytes::from_static(body.as_bytes())) };
         let outcome = match &self.group {
@@ -359,7 +366,7 @@ fn a_write_to_a_replicated_resource_is_the_keepers_whatever_its_scope() {
         assert_eq!(outcome.json()["id"], META, "as clients know it");
         assert_eq!(outcome.header("location"), format!("/images/{META}"));
         assert_eq!(outcome.header("scope-sites"), "\"A\";status=201, \"B\";pending");
-        assert_eq!(outcome.header("scope-operation"), "A/42");
+        assert_eq!(outcome.header("scope-operation"), "A/0-0/42");
         let wanted = outcome.wanted();
         assert_eq!(wanted.write.subject, Subject::Existing(Meta::from(&name(META))));
         assert_eq!(wanted.write.class, Class::Patch(["name".into()].into()));
@@ -436,6 +443,8 @@ fn each_reply_of_the_keeper_has_its_status() {
         (Reply::NoResource, 404, "not-found", false),
         (Reply::NoOrder, 422, "no-order", false),
         (Reply::NotRepeatable, 422, "not-repeatable", false),
+        (Reply::NoMajority, 503, "no-majority", true),
+        (Reply::Missing(site("B")), 503, "site-missing", true),
     ];
     for (reply, status, kind, unsent) in cases {
         // No other site can be asked: this one has no link.
@@ -446,21 +455,21 @@ fn each_reply_of_the_keeper_has_its_status() {
         assert_eq!(outcome.json()["type"], format!("urn:archipel:{kind}"));
         assert_eq!(outcome.response.headers().contains_key(UNSENT), unsent, "{kind}");
         if status == 504 {
-            assert_eq!(outcome.json()["operation"], "/_scope/operations/A/42");
+            assert_eq!(outcome.json()["operation"], "/_scope/operations/A/0-0/42");
         }
         if kind == "not-repeatable" {
             assert!(outcome.json()["detail"].as_str().unwrap().contains("@quorum"));
         }
     }
     let outcome = stage().replying(Reply::Recorded).ask(&format!("PUT /images/{META}"), &[], "{}");
-    assert_eq!((outcome.status(), outcome.header("location")), (202, "/_scope/operations/A/42"));
+    assert_eq!((outcome.status(), outcome.header("location")), (202, "/_scope/operations/A/0-0/42"));
 }
 
 #[test]
 fn what_became_of_an_operation_can_be_read() {
-    let outcome = stage().ask("GET /_scope/operations/A/42", &[], "");
+    let outcome = stage().ask("GET /_scope/operations/A/0-0/42", &[], "");
     let json = outcome.json();
-    assert_eq!(json["operation"], "A/42");
+    assert_eq!(json["operation"], "A/0-0/42");
     assert_eq!(json["resource"]["path"], format!("/images/{META}"));
     assert_eq!(json["sites"][0], serde_json::json!({ "site": "A", "state": "done", "status": 201 }));
     assert_eq!(json["sites"][1]["state"], "in-doubt");
@@ -472,8 +481,8 @@ fn what_became_of_an_operation_can_be_read() {
     ] {
         stage().ask(&format!("GET {path}"), &[], "").is_problem(404, "no-such-operation");
     }
-    stage().ask("DELETE /_scope/operations/A/42", &[], "").is_problem(405, "read-only");
-    let spaced = OpId { site: site("DC 1"), counter: 7 };
+    stage().ask("DELETE /_scope/operations/A/0-0/42", &[], "").is_problem(405, "read-only");
+    let spaced = OpId { site: site("DC 1"), epoch: replica::Epoch::default(), counter: 7 };
     let (head, ()) = Request::get(operations::address(&spaced)).body(()).unwrap().into_parts();
     assert_eq!(operations::asked(&head).unwrap().unwrap(), spaced);
 }
