@@ -38,7 +38,7 @@ pub use audit::Audit;
 pub use backstage::{Backstage, Question, Reply};
 pub use core::PeerSeen;
 pub use mesh::{Mesh, StartError};
-pub use settings::{Limits, Link, Replication, Service, Settings, Timeouts};
+pub use settings::{Limits, Link, Replication, Service, Settings, Timeouts, Webhook};
 /// Replicated resources, for whoever administers a site.
 pub mod replication {
     pub use crate::replicas::admin::{

@@ -112,6 +112,10 @@ pub(super) struct Book {
     pub(super) logged: HashMap<Arc<str>, BTreeSet<Site>>,
     /// This site's own writes in logs.
     pub(super) own: BTreeMap<Key, OpId>,
+    /// What this site accepted and every replica has executed, since the last look.
+    completed: Vec<Finished>,
+    /// What this site accepted and finished in its turn, and perhaps not every replica.
+    pub(super) in_turn: Vec<Finished>,
 }
 
 impl Book {
@@ -220,6 +224,25 @@ impl Book {
         }
     }
 
+    /// Every replica has executed what this write is: it is erased.
+    pub(super) fn complete(
+        &mut self,
+        body: &Body,
+        here: &Site,
+        members: impl Fn(&Meta) -> Vec<Site>,
+        changes: &mut Vec<Change>,
+    ) {
+        if let Some((id, open)) = self.bodies.get(&body.0).and_then(|id| Some((id, self.ops.get_mut(id)?))) {
+            open.body = None;
+            if id.site == *here && open.sure {
+                let (op, meta, status) = (id.clone(), open.meta.clone(), open.status);
+                let sites = members(&meta);
+                self.completed.push(Finished { op, meta, status, sites, place: None });
+            }
+        }
+        self.erase(body, changes);
+    }
+
     /// No site needs this write any more.
     pub(super) fn erase(&mut self, Body(id): &Body, changes: &mut Vec<Change>) {
         self.bodies.remove(id);
@@ -229,6 +252,11 @@ impl Book {
             self.kept_bytes = self.kept_bytes.saturating_sub(info.bytes);
             changes.push(Change::remove(Table::Kept, id.as_bytes()));
         }
+    }
+
+    /// What this site accepted and every replica has executed, once.
+    pub(super) fn completed(&mut self) -> Vec<Finished> {
+        std::mem::take(&mut self.completed)
     }
 
     /// The service here answered so.
@@ -318,6 +346,10 @@ impl Book {
         }
         let sites = if with.withdrawn.contains(id) { Vec::new() } else { (with.members)(&open.meta) };
         let finished = Finished { op: id.clone(), meta: open.meta, status: open.status, sites, place: None };
+        // What has no body any more was completed before.
+        if id.site == *with.here && open.body.is_some() && !finished.sites.is_empty() {
+            self.completed.push(finished.clone());
+        }
         self.remember(finished, changes);
     }
 

@@ -65,10 +65,10 @@ impl Book {
         }
     }
 
-    /// The turn of a write is over at this site: these sites execute it.
+    /// The turn of a write is over at this site: these sites execute it. `own`: this site accepted it.
     pub(super) fn finish(
         &mut self,
-        op: &OpId,
+        (op, own): (&OpId, bool),
         meta: &Meta,
         place: u64,
         sites: Vec<Site>,
@@ -79,8 +79,18 @@ impl Book {
         self.find_shape(meta, changes);
         if let Some(open) = self.ops.remove(op) {
             let (meta, status) = (open.meta, open.status);
-            self.remember(Finished { op: op.clone(), meta, status, sites, place: Some(place) }, changes);
+            let finished = Finished { op: op.clone(), meta, status, sites, place: Some(place) };
+            if own && !finished.sites.is_empty() {
+                self.in_turn.push(finished.clone());
+            }
+            self.remember(finished, changes);
         }
+    }
+
+    /// What this site accepted, and what every replica has finished in its turn, once.
+    pub(super) fn completed_in_turn(&mut self, is: impl Fn(&Finished, u64) -> bool) -> Vec<Finished> {
+        let is = |own: &mut Finished| own.place.is_none_or(|place| is(own, place));
+        self.in_turn.extract_if(.., is).collect()
     }
 
     /// How a resource is addressed in the service here, also before it has a name for clients.

@@ -6,9 +6,9 @@
 //! again and again, new writes are refused, and nothing that was decided is lost: an outcome that a service gave is
 //! worth more than a fresh start from the records, which would leave it in doubt.
 //!
-//! In the order in which a write meets them: `clients` (who waits), `book` and `logs` (what is remembered), `journal`, `durable`,
-//! `vault` and `seal` (the disk), `deeds`, `execute` and `replay` (the service), `reads` (reads that wait for it), `peers` and `inbound` (other sites),
-//! `copy` (states), `show` (what is told).
+//! In the order in which a write meets them: `clients` (who waits), `book` and `logs` (what is remembered), `journal`,
+//! `durable`, `vault` and `seal` (the disk), `deeds`, `execute` and `replay` (the service), `peers` and `inbound` (other
+//! sites), `copy` (states), `show` and `webhook` (what is told). `reads`: reads that wait for all that.
 
 mod book;
 mod clients;
@@ -25,6 +25,7 @@ mod replay;
 mod seal;
 mod show;
 mod vault;
+mod webhook;
 
 #[cfg(test)]
 mod tests;
@@ -47,7 +48,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::{AbortHandle, LocalSet};
 use tokio::time::Instant;
 
-use self::book::{Book, With};
+use self::book::{Book, Finished, With};
 use self::clients::Clients;
 use self::copy::Copied;
 use self::journal::{Call, Journal};
@@ -74,6 +75,8 @@ enum Deed {
     Tell(oneshot::Sender<Told>, Told),
     /// An administrator is told.
     Done(oneshot::Sender<bool>, bool),
+    /// Every replica has executed it: whoever wants to know is told.
+    Completed(Box<Finished>),
 }
 
 /// What the keeper's own tasks tell it.
@@ -360,21 +363,17 @@ impl Keeper {
         }));
         let (mut touched, mut deeds) = (Vec::new(), Vec::new());
         for effect in effects {
+            let members = |meta: &Meta| members(&self.machine, meta);
             match effect {
                 Effect::Persist { put, remove } => {
-                    let machine = &self.machine;
-                    let members = |meta: &Meta| {
-                        let map = machine.map(meta);
-                        map.map(|map| map.members().into_iter().cloned().collect()).unwrap_or_default()
-                    };
                     let with = With { here: &self.here, staged, withdrawn: &withdrawn, members: &members };
                     touched = self.book.record(put, remove, &with, &mut changes);
                 }
-                Effect::Erase(body) => self.book.erase(&body, &mut changes),
+                Effect::Erase(body) => self.book.complete(&body, &self.here, members, &mut changes),
                 Effect::Finished { resource, op, place, executed } => {
-                    let map = self.machine.map(&resource).filter(|_| executed);
-                    let sites = map.map(|map| map.members().into_iter().cloned().collect());
-                    self.book.finish(&op, &resource, place, sites.unwrap_or_default(), &mut changes);
+                    let sites = if executed { members(&resource) } else { Vec::new() };
+                    let own = op.site == self.here;
+                    self.book.finish((&op, own), &resource, place, sites, &mut changes);
                 }
                 effect => {
                     // Before the record of it goes: what to remove has to be known after a restart too.
@@ -386,6 +385,8 @@ impl Keeper {
         for meta in &touched {
             self.show(meta);
         }
+        let completed = self.book.completed().into_iter();
+        deeds.extend(completed.map(|finished| Deed::Completed(Box::new(finished))));
         let now = self.journal.add(Call { changes, deeds });
         self.carry_out(now);
     }
@@ -393,6 +394,13 @@ impl Keeper {
     /// Which sites can be reached, and what there is to count.
     fn look(&mut self) {
         self.look_at_sites();
+        let machine = &self.machine;
+        let completed = self.book.completed_in_turn(|own, place| {
+            own.sites.iter().all(|site| machine.has_finished(&own.meta, site, place))
+        });
+        for finished in &completed {
+            self.tell_completed(finished);
+        }
         self.glances = self.glances.wrapping_add(1);
         if self.glances % 5 == 1 {
             self.core.state().sweep();
@@ -431,6 +439,11 @@ async fn open_vault(opening: &Opening) -> Result<Vault, String> {
             Vault::on(Arc::clone(engine), seal).await.map_err(|error| at(directory, error.to_string()))
         }
     }
+}
+
+/// The sites with a replica of a resource.
+fn members(machine: &Machine, meta: &Meta) -> Vec<Site> {
+    machine.map(meta).map(|map| map.members().into_iter().cloned().collect()).unwrap_or_default()
 }
 
 fn far() -> Instant {

@@ -264,6 +264,7 @@ fn settings(isle: &Isle, authority: &Authority) -> Settings {
             quota: 64 << 20,
             inline: 1 << 20,
             credentials: BTreeMap::from([("image".to_owned(), vec![credential])]),
+            webhook: None,
         }),
         limits: Limits {
             header_bytes: 32 << 10,
