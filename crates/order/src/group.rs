@@ -256,11 +256,17 @@ impl Group {
         }
     }
 
+    /// In a new group the sites hear of each other one by one, and one after the other leads: what the first orders would
+    /// be the next one's to decide.
+    fn is_settled(&self) -> bool {
+        self.given() > 0 || self.age > self.settings.election.saturating_mul(2)
+    }
+
     /// A new leader first sets a mark: it leads once that is committed.
     fn lead(&mut self) {
         if self.paxos.get_current_leader() != Some((self.me, true)) {
             (self.mark, self.ready) = (None, false);
-        } else if self.mark.is_none() {
+        } else if self.mark.is_none() && self.is_settled() {
             self.number = self.number.saturating_add(1);
             let origin = Origin { member: self.me, start: self.start, number: self.number };
             self.mark = Some(origin);

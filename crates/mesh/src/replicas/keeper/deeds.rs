@@ -89,13 +89,15 @@ impl Keeper {
         local: Option<LocalId>,
         authority: Authority,
     ) -> Job {
-        let chosen = self.machine.map(&operation.resource).is_some_and(|map| map.chosen);
+        let map = self.machine.map(&operation.resource);
+        let chosen = map.is_some_and(|map| map.chosen);
+        let ordered = map.is_some_and(|map| map.level.order() == replica::order::Order::Log);
         let sender = match authority {
             Authority::Sender => self.clients.sender(&execution.op),
             Authority::Site | Authority::Unproven => None,
         };
         let (core, vault) = (Rc::clone(&self.core), self.vault.clone());
-        Job { core, vault, operation, execution, local, authority, chosen, sender }
+        Job { core, vault, operation, execution, local, authority, chosen, ordered, sender }
     }
 
     fn execute(
