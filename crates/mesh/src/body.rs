@@ -106,6 +106,22 @@ impl AnswerBody {
         }
     }
 
+    /// Waits for the whole of it, or for so many bytes. They come again.
+    pub(crate) async fn ahead(mut self, most: usize) -> AnswerBody {
+        let (mut read, mut bytes) = (VecDeque::new(), 0);
+        while bytes < most && !self.is_end_stream() {
+            let next = std::future::poll_fn(|context| Pin::new(&mut self).poll_frame(context)).await;
+            let Some(frame) = next else { break };
+            bytes += frame.as_ref().ok().and_then(Frame::data_ref).map_or(0, Bytes::len);
+            let broken = frame.is_err();
+            read.push_back(frame);
+            if broken {
+                break;
+            }
+        }
+        self.behind(read)
+    }
+
     /// Keeps something until the body has ended.
     pub(crate) fn hold(&mut self, held: Rc<dyn std::any::Any>) {
         if !self.is_end_stream() {

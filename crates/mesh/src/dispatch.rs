@@ -212,6 +212,7 @@ impl Dispatch {
                 service: &service,
                 carried: Some(&carried),
                 from_peer: false,
+                level: None,
             };
             walk::local(at, head, body, None).await
         });
@@ -247,6 +248,7 @@ impl Dispatch {
                 service: &service,
                 carried: Some(&carried),
                 from_peer: false,
+                level: None,
             };
             match body {
                 None => Err(no_body()),

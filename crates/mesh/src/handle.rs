@@ -26,8 +26,9 @@ use crate::inflow::Live;
 use crate::leg::{self, Carried, LegFailure, MOST_HOPS};
 use crate::merging::Combine;
 use crate::problem::Problem;
-use crate::replicas::group::Group;
+use crate::replicas::group::{self, Group};
 use crate::replicas::operations;
+use crate::replicas::reading;
 use crate::replicas::walk::{self, At};
 use crate::replicas::wire;
 use crate::route::{Asker, Route};
@@ -190,7 +191,14 @@ impl Walk {
     }
 
     fn at<'a>(&'a self, carried: Option<&'a Carried>) -> At<'a> {
-        At { core: &self.core, state: &self.state, service: &self.service, carried, from_peer: false }
+        At {
+            core: &self.core,
+            state: &self.state,
+            service: &self.service,
+            carried,
+            from_peer: false,
+            level: None,
+        }
     }
 
     async fn carry_out(
@@ -288,6 +296,14 @@ impl Walk {
     ) -> Response<AnswerBody> {
         let settings = self.state.settings();
         let limits = &settings.limits;
+        if matches!(head.method, Method::GET | Method::HEAD)
+            && let Some((level, sites)) = plan::confirms(plan)
+            && !settings.profile.kinds.items(&self.service.name, head.uri.path()).is_empty()
+        {
+            let body = self.live(body);
+            let answer = reading::confirmed(self.at(Some(&carried)), head, body, level, &sites).await;
+            return answer.unwrap_or_else(|failure| failure.into_problem(&self.service.name).into_response());
+        }
         let own = settings.services.get(&self.service.name);
         let strict = strict.unwrap_or(own.is_some_and(|own| own.strict));
         let tls = own.is_some_and(|own| own.tls.is_some());
@@ -387,7 +403,7 @@ pub(crate) async fn leg(
     }
     let switch = hyper::upgrade::on(&mut request);
     let (mut head, body) = request.into_parts();
-    let group = Group::read(&head);
+    let (group, level) = (Group::read(&head), group::read_level(&head));
     let (service, carried) = match read_leg(&core, &state, &peer, &head) {
         Ok(leg) => leg,
         Err(problem) => return problem.into_response(),
@@ -407,7 +423,7 @@ pub(crate) async fn leg(
     let pause = walk.state.settings().timeouts.body_idle;
     let body = if body.is_end_stream() { LegBody::Empty } else { LegBody::Live(Live::new(body, pause)) };
     let head = Box::new(head);
-    let at = At { from_peer: true, ..walk.at(Some(&carried)) };
+    let at = At { from_peer: true, level, ..walk.at(Some(&carried)) };
     let answer = match group {
         Some(group) => Box::pin(walk::create(at, head, body, &group)).await,
         None => walk::local(at, head, body, None).await,

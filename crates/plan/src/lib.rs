@@ -53,7 +53,7 @@ pub use answer::Answer;
 pub use budget::Budget;
 pub use event::{Effect, Event, Failure, Leg, Sent, Timer, Why};
 pub use pace::Pace;
-pub use replicas::is_in as replicates;
+pub use replicas::{confirms, is_in as replicates};
 pub use report::{Asked, Said};
 pub use request::{Knowledge, Reach, Refused, Request, Rules};
 pub use run::Run;

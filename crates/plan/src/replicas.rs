@@ -1,5 +1,7 @@
 //! `&` on a write: which sites are to have a replica.
 
+use std::collections::BTreeSet;
+
 use scope::{Level, Plan, Site};
 
 use crate::build::Near;
@@ -28,6 +30,33 @@ pub fn is_in(plan: &Plan) -> bool {
         Plan::All(level, plans) => is_group(*level, plans) || plans.iter().any(is_in),
         Plan::Within(_, inner) => is_in(inner),
         Plan::One(plans) | Plan::Any(plans) | Plan::Otherwise(plans) => plans.iter().any(is_in),
+    }
+}
+
+/// The level at which a read on this plan is to be confirmed, by which sites: none where it is not, or where these are
+/// no sites.
+#[must_use]
+pub fn confirms(plan: &Plan) -> Option<(Level, BTreeSet<Site>)> {
+    let Plan::All(level @ (Level::Quorum | Level::Strong), operands) = plan else { return None };
+    check(*level, operands).ok()?;
+    let mut sites = BTreeSet::new();
+    for operand in operands {
+        collect(operand, &mut sites);
+    }
+    Some((*level, sites))
+}
+
+fn collect(plan: &Plan, sites: &mut BTreeSet<Site>) {
+    match plan {
+        Plan::Site(site) => {
+            sites.insert(site.clone());
+        }
+        Plan::Within(_, inner) => collect(inner, sites),
+        Plan::All(_, plans) | Plan::Any(plans) | Plan::Otherwise(plans) | Plan::One(plans) => {
+            for plan in plans {
+                collect(plan, sites);
+            }
+        }
     }
 }
 

@@ -131,7 +131,11 @@ impl Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refused::Level(level) => write!(f, "a read at `@{}` is not supported yet", level.name()),
+            Refused::Level(level) => write!(
+                f,
+                "a read at `@{}` is of one resource that has replicas at such a level: this one is not known to",
+                level.name()
+            ),
             Refused::NeedsName => {
                 f.write_str("`^` on a write needs a name that the client chose, as in a PUT to its path")
             }

@@ -12,20 +12,20 @@ use crate::resource::Resource;
 impl Machine {
     /// Records a write, or refuses it with no effect anywhere.
     pub(crate) fn accept(&mut self, ticket: Ticket, write: Write) {
+        if self.has_one_order(&write.subject) {
+            return self.accept_ordered(ticket, write);
+        }
         let checked = match &write.subject {
             Subject::Existing(meta) => self.existing(meta, &write.class).map(|()| meta.clone()),
             Subject::New { naming: Naming::Chosen(meta), .. } if self.entries.contains_key(meta) => {
                 self.existing(meta, &write.class).map(|()| meta.clone())
             }
-            Subject::New { naming, level, sites } => {
+            Subject::New { naming, sites, .. } => {
                 let sane = write.class == Class::Create && sites.contains(&self.here);
-                match (sane, level.order()) {
-                    (false, _) => Err(Reply::Senseless),
-                    (_, Order::Log) => Err(Reply::NoOrder),
-                    _ => Ok(match naming {
-                        Naming::Chosen(meta) => meta.clone(),
-                        Naming::FirstReplica => self.provisional(),
-                    }),
+                match naming {
+                    _ if !sane => Err(Reply::Senseless),
+                    Naming::Chosen(meta) => Ok(meta.clone()),
+                    Naming::FirstReplica => Ok(self.provisional()),
                 }
             }
         };
@@ -35,8 +35,20 @@ impl Machine {
         }
     }
 
+    /// Whether what is written has, or will have, one order. The level that a resource has stays.
+    fn has_one_order(&self, subject: &Subject) -> bool {
+        match subject {
+            Subject::Existing(meta) => self.is_ordered(meta),
+            Subject::New { naming: Naming::Chosen(meta), .. } if self.entries.contains_key(meta) => false,
+            Subject::New { naming: Naming::Chosen(meta), level, .. } => {
+                self.is_ordered(meta) || level.order() == Order::Log
+            }
+            Subject::New { naming: Naming::FirstReplica, level, .. } => level.order() == Order::Log,
+        }
+    }
+
     /// A name for a resource until the first replica gives it one. No service's id looks like it.
-    fn provisional(&self) -> Meta {
+    pub(crate) fn provisional(&self) -> Meta {
         Meta(format!("~{}/{}", self.here, self.counter.saturating_add(1)).into())
     }
 
@@ -46,7 +58,8 @@ impl Machine {
         let entry = entry.ok_or(Reply::NoResource)?;
         let asking = entry.running.as_ref().is_some_and(|running| running.stage == Stage::InDoubt);
         match entry.map.level {
-            Level::Quorum | Level::Strong => return Err(Reply::NoOrder),
+            // It would be among the ordered ones.
+            Level::Quorum | Level::Strong => return Err(Reply::NoResource),
             // Each site has its own order and its service's own answers.
             Level::Weak => return Ok(()),
             Level::Eventual => {}

@@ -142,8 +142,20 @@ impl Machine {
 
     /// A message from another site.
     pub(crate) fn received(&mut self, from: &Site, message: Message) {
+        let message = match message {
+            Message::Order(message) => return self.received_order(from, message),
+            Message::Done { map, done, asks } => return self.received_done(from, &map, done, asks),
+            Message::Tried { resource, op, verdict } => {
+                return self.received_tried(from, &resource, &op, verdict);
+            }
+            message => message,
+        };
         let Some(map) = message.map() else { return self.received_of_many(from, message) };
         let meta = map.meta.clone();
+        // A name is of one resource, at one level.
+        if self.is_ordered(&meta) {
+            return;
+        }
         self.touch(&meta);
         if !self.known_to_be_here(map) {
             // Whoever asks is told, and stops asking.

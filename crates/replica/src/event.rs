@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::epoch::Epoch;
 use crate::map::{Change, Naming, ReplicaMap, Unchangeable};
 use crate::operation::{Body, Class, Doubt, Level, LocalId, Meta, OpId, Operation, Who};
+use crate::ordered::Ruling;
 use crate::record::{self, Key, Record, Unreadable};
 use crate::resource::{Execution, Snapshot};
 use crate::standing::{Content, Standing};
@@ -84,6 +85,8 @@ pub enum Timer {
     Survey(Site),
     /// Compare the contents of the next few resources.
     Sweep,
+    /// The next tick of the logs that order writes.
+    Order,
 }
 
 /// What a site knows of one resource, in a list of many.
@@ -168,6 +171,26 @@ pub enum Message {
         /// Of what.
         resource: Meta,
     },
+    /// Of the logs that order writes. [`crate::Machine::bodies`] names what goes with it.
+    Order(order::Message),
+    /// How far the sender's replica of an ordered resource is.
+    Done {
+        /// Where the replicas are.
+        map: ReplicaMap,
+        /// Every write before this place in the log is finished.
+        done: u64,
+        /// The receiver is asked for the same.
+        asks: bool,
+    },
+    /// To the leader: the sender's service executed this when the sender led, and nobody has decided.
+    Tried {
+        /// Of what.
+        resource: Meta,
+        /// Which operation.
+        op: OpId,
+        /// What it would have decided.
+        verdict: Ruling,
+    },
 }
 
 impl Message {
@@ -182,13 +205,14 @@ impl Message {
         record::decode(bytes)
     }
 
-    /// The map that every message about one resource carries.
+    /// The map that a message about one resource carries.
     #[must_use]
     pub fn map(&self) -> Option<&ReplicaMap> {
         match self {
-            Message::Operations { map, .. } | Message::Confirm { map, .. } | Message::Behind { map, .. } => {
-                Some(map)
-            }
+            Message::Operations { map, .. }
+            | Message::Confirm { map, .. }
+            | Message::Behind { map, .. }
+            | Message::Done { map, .. } => Some(map),
             _ => None,
         }
     }
@@ -302,11 +326,55 @@ pub enum Event {
         /// From where.
         from: Site,
     },
+    /// A client reads: [`Effect::Read`], at once or when the replica here may be read, or
+    /// [`Effect::Answer`] with why not. Reads at `@weak`, `@eventual`, and at `@quorum` without `confirm`
+    /// need not ask: they go to any replica that [`crate::Machine::is_readable`].
+    Read {
+        /// Who waits.
+        ticket: Ticket,
+        /// What.
+        resource: Meta,
+        /// It is scoped `@quorum`: a majority confirms that nothing newer was answered.
+        confirm: bool,
+    },
+    /// The service was read, as [`Effect::Read`] said. What it gave is kept back until [`Reply::Current`].
+    HasRead {
+        /// Who waits.
+        ticket: Ticket,
+    },
     /// The operator mended why the replica here refused: it goes on where it stopped.
     Mended {
         /// Of what.
         resource: Meta,
     },
+}
+
+impl Event {
+    /// The resource that it is about, if it is one.
+    pub(crate) fn resource(&self) -> Option<&Meta> {
+        match self {
+            Event::Executed { resource, .. }
+            | Event::Probed { resource, .. }
+            | Event::Settle { resource, .. }
+            | Event::Change { resource, .. }
+            | Event::Installed { resource, .. }
+            | Event::CopyFailed { resource }
+            | Event::Read { resource, .. }
+            | Event::Compare { resource, .. }
+            | Event::Digested { resource, .. }
+            | Event::Repair { resource, .. }
+            | Event::Mended { resource }
+            | Event::Fired(Timer::Retry(resource) | Timer::Copy(resource) | Timer::Compare(resource)) => {
+                Some(resource)
+            }
+            Event::Fetched { map, .. } => Some(&map.meta),
+            Event::Accept { .. }
+            | Event::Received { .. }
+            | Event::Reach { .. }
+            | Event::HasRead { .. }
+            | Event::Fired(Timer::Deliver(_) | Timer::Survey(_) | Timer::Sweep | Timer::Order) => None,
+        }
+    }
 }
 
 /// What a client is told.
@@ -326,7 +394,7 @@ pub enum Reply {
     },
     /// The service could not be asked; no site executes it. 503.
     Unavailable,
-    /// It may have been executed, and goes on: 504 with the operation's address.
+    /// It may have been executed, and goes on: 504 `pending` with the operation's address.
     Unknown,
     /// A concurrent write that it loses to was executed first; no site executes it. 409.
     Beaten,
@@ -336,8 +404,17 @@ pub enum Reply {
     NotGood,
     /// An action at `@eventual` must be idempotent: `@quorum` would do. 422.
     NotRepeatable,
-    /// The level needs one order, which nothing makes yet: see [`crate::order`]. 422.
+    /// The level needs one order, and there is one site only. 422.
     NoOrder,
+    /// That site leads the group that orders this write: the request, with the sender's token, is to be
+    /// handed to it. Nothing was executed.
+    Elsewhere(Site),
+    /// No majority of the replicas' sites can be reached; no site executes it. 503.
+    NoMajority,
+    /// At `@strong` all are needed, and this one cannot be reached; no site executes it. 503.
+    Missing(Site),
+    /// What was read may be given to the client.
+    Current,
     /// What is asked makes no sense: a new resource without this site, or not by a create. 422.
     Senseless,
     /// The replicas are where they were asked to be, or will be.
@@ -416,6 +493,15 @@ pub enum Effect {
         /// What the service said.
         status: u16,
     },
+    /// Have the local service answer the read, then [`Event::HasRead`].
+    Read {
+        /// Who waits.
+        ticket: Ticket,
+        /// What.
+        resource: Meta,
+        /// The resource's id in the service.
+        local: Option<LocalId>,
+    },
     /// Send a message. It may be lost, doubled or late.
     Send {
         /// To whom.
@@ -477,6 +563,17 @@ pub enum Effect {
         resource: Meta,
         /// What each site with a replica said.
         sites: BTreeMap<Site, Option<Standing>>,
+    },
+    /// The turn of an ordered write is over at this site.
+    Finished {
+        /// Of what.
+        resource: Meta,
+        /// Which.
+        op: OpId,
+        /// Its place in the order: see [`crate::Machine::has_finished`].
+        place: u64,
+        /// Whether every replica executes it; else none does.
+        executed: bool,
     },
     /// No site needs this body any more.
     Erase(Body),

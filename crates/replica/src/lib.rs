@@ -42,6 +42,23 @@
 //! `runs`: each start is a new run, so that a site with old records harms nobody. `survey` finds in the background
 //! what two sites do not know alike, and has a few services read at a time; `compare` and `standing` say which
 //! replica is good, and repair the one that is not.
+//!
+//! # The walk of one ordered operation
+//!
+//! A client sets a register at `@quorum` at Site1; its replicas are at Site1, Site2 and Site3; Site2 leads.
+//!
+//! 1. [`Event::Accept`] at Site1 (`ordered/write`): [`Reply::Elsewhere`]; the mesh hands the request to Site2.
+//! 2. There it gets a place in the log of the three sites (the crate `order`, inside this machine): `Persist`,
+//!    then [`Message::Order`] to the others, with the body ([`Machine::bodies`]). [`Timer::Order`] is the log's
+//!    clock.
+//! 3. A majority has it: it is committed, and stands in the resource's queue at each site. At `@strong`
+//!    Site2 waits until all three have it in theirs.
+//! 4. Site2 executes it (`ordered/take`), with the sender's token. What its service said is the verdict, and
+//!    gets a place in the log as well. A 4xx: nobody executes it.
+//! 5. The verdict is committed: the others execute it, with their own credentials, and say so
+//!    ([`Message::Done`]). Two of three have: the client's [`Effect::Answer`]; at `@strong`, all.
+//! 6. A client reads (`ordered/read`): [`Event::Read`], [`Effect::Read`] when the replica here may be read,
+//!    [`Event::HasRead`], and [`Reply::Current`] when what was read may be told.
 
 mod accept;
 mod clock;
@@ -57,6 +74,7 @@ mod map;
 mod moving;
 mod operation;
 pub mod order;
+mod ordered;
 mod record;
 mod resource;
 mod runs;
@@ -71,6 +89,7 @@ pub use event::{Authority, Effect, Event, Line, Message, Outcome, Reply, Subject
 pub use machine::{Machine, Settings};
 pub use map::{Change, Naming, ReplicaMap, Unchangeable};
 pub use operation::{Body, Class, Doubt, Field, Level, LocalId, Meta, NoOperation, OpId, Operation, Who};
+pub use ordered::{Copied, Queue, Ruling, Tried, Turn};
 pub use record::{Condition, Key, Record, Running, Stage, Unreadable};
 pub use resource::{Execution, How, Progress, Pruned, Resource, Snapshot, Step};
 pub use standing::{Content, Digest, Standing, Verdict, verdict};

@@ -10,6 +10,7 @@ use crate::epoch::Epoch;
 use crate::event::{Effect, Event, Message, Reply, Ticket, Timer};
 use crate::map::ReplicaMap;
 use crate::operation::{Meta, OpId, Operation};
+use crate::ordered::{Ordered, Ordering};
 use crate::record::{Condition, Key, Record, Stage};
 use crate::resource::{Resource, Snapshot};
 
@@ -34,6 +35,10 @@ pub struct Settings {
     pub sweep_ms: u64,
     /// So many resources each time.
     pub sweep: usize,
+    /// Between two ticks of the logs that order writes.
+    pub tick_ms: u64,
+    /// Those logs.
+    pub order: order::Settings,
 }
 
 impl Default for Settings {
@@ -50,6 +55,8 @@ impl Default for Settings {
             lines: 1_000,
             sweep_ms: 60_000,
             sweep: 70,
+            tick_ms: 200,
+            order: order::Settings::default(),
         }
     }
 }
@@ -82,6 +89,10 @@ pub(crate) struct Call {
     pub effects: Vec<Effect>,
     /// Sites that asked for a confirmation.
     pub asking: BTreeSet<(Meta, Site)>,
+    /// Each ordered resource that was looked at, as it was recorded before.
+    pub ordered: BTreeMap<Meta, Option<Record>>,
+    /// What the logs want recorded, or removed.
+    pub order: BTreeMap<order::Key, Option<order::Record>>,
 }
 
 /// All replicated resources at one site.
@@ -104,6 +115,8 @@ pub struct Machine {
     pub(crate) sweeps: bool,
     /// Up to where the last sweep came.
     pub(crate) swept: Option<Meta>,
+    /// Resources whose writes have one order.
+    pub(crate) ordering: Ordering,
     pub(crate) call: Call,
 }
 
@@ -114,6 +127,7 @@ impl Machine {
         let (mut counter, mut clock, mut epoch) = (0, Clock::new(settings.max_drift_ms), Epoch::default());
         let mut ops = BTreeMap::<Meta, BTreeMap<OpId, Operation>>::new();
         let (mut states, mut gone) = (Vec::new(), BTreeMap::new());
+        let (mut logs, mut ordered) = (Vec::new(), BTreeMap::new());
         for record in records {
             match record {
                 Record::Site { counter: last, clock: then, epoch: run } => {
@@ -128,6 +142,12 @@ impl Machine {
                 Record::State { map, progress, running, condition, installing } => {
                     states.push((map, progress, running, condition, installing));
                 }
+                Record::Order(record) => logs.push(record),
+                Record::Ordered { map, queue, running, condition, installing } => {
+                    let meta = map.meta.clone();
+                    let entry = Ordered { queue, running, condition, installing, ..Ordered::new(map) };
+                    ordered.insert(meta, entry);
+                }
             }
         }
         let entry = |(map, progress, running, condition, installing): (ReplicaMap, _, _, _, _)| {
@@ -136,6 +156,7 @@ impl Machine {
         };
         let entries = states.into_iter().map(entry).collect();
         let (links, asked, senders) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        let ordering = Ordering::restore(&here, &settings, logs, ordered);
         let (sweeps, swept, call) = (false, None, Call::default());
         Machine {
             here,
@@ -150,6 +171,7 @@ impl Machine {
             senders,
             sweeps,
             swept,
+            ordering,
             call,
         }
     }
@@ -177,6 +199,12 @@ impl Machine {
                 None => {}
             }
         }
+        let mut wanted = Vec::new();
+        self.ordering.orders.start(&mut wanted);
+        self.ordering.inbox.extend(wanted);
+        for meta in self.ordering.entries.keys().cloned().collect::<Vec<_>>() {
+            self.restart_ordered(&meta);
+        }
         self.end(effects);
     }
 
@@ -185,6 +213,22 @@ impl Machine {
         self.begin(wall_ms);
         match event {
             Event::Accept { ticket, write } => self.accept(ticket, write),
+            Event::Received { from, message } => self.received(&from, message),
+            Event::Reach { site, up } => self.reach(&site, up),
+            Event::Fired(Timer::Deliver(site)) => self.deliver_again(&site),
+            Event::Fired(Timer::Order) => self.tick(),
+            Event::Change { ticket, resource, change } => self.change(ticket, &resource, &change),
+            Event::Read { ticket, resource, confirm } => self.client_reads(ticket, &resource, confirm),
+            Event::HasRead { ticket } => self.has_read(ticket),
+            event if event.resource().is_some_and(|meta| self.is_ordered(meta)) => self.on_ordered(event),
+            event => self.on_resource(event),
+        }
+        self.end(effects);
+    }
+
+    /// Something happened to one resource.
+    fn on_resource(&mut self, event: Event) {
+        match event {
             Event::Executed { resource, execution, outcome } => self.executed(&resource, &execution, outcome),
             Event::Probed { resource, op, executed, local } => {
                 self.learnt_fate(&resource, &op, Stage::Probing, executed, local);
@@ -192,9 +236,6 @@ impl Machine {
             Event::Settle { resource, op, executed, local } => {
                 self.learnt_fate(&resource, &op, Stage::InDoubt, Some(executed), local);
             }
-            Event::Received { from, message } => self.received(&from, message),
-            Event::Reach { site, up } => self.reach(&site, up),
-            Event::Fired(Timer::Deliver(site)) => self.deliver_again(&site),
             Event::Fired(Timer::Retry(meta)) => self.retry(&meta),
             Event::Fired(Timer::Copy(meta)) => self.copy(&meta),
             Event::Fired(Timer::Compare(meta)) => self.conclude(&meta),
@@ -203,13 +244,12 @@ impl Machine {
             Event::Compare { ticket, resource } => self.compare_for(ticket, &resource),
             Event::Digested { resource, content } => self.digested(&resource, content),
             Event::Repair { ticket, resource, from } => self.repair_from(ticket, &resource, &from),
-            Event::Change { ticket, resource, change } => self.change(ticket, &resource, &change),
             Event::Fetched { map, snapshot } => self.fetched(&map, snapshot),
             Event::Installed { resource, local } => self.installed(&resource, local),
             Event::CopyFailed { resource } => self.copy_failed(&resource),
             Event::Mended { resource } => self.mended(&resource),
+            _ => {}
         }
-        self.end(effects);
     }
 
     /// What another replica needs beside the state of this site's service, which is to be read between
@@ -217,6 +257,9 @@ impl Machine {
     /// have no replica any more gives its state too, for as long as it has it: it may be the last.
     #[must_use]
     pub fn snapshot(&self, meta: &Meta) -> Option<(ReplicaMap, Snapshot)> {
+        if self.is_ordered(meta) {
+            return self.snapshot_ordered(meta);
+        }
         let entry = self.entries.get(meta)?;
         let quiet = entry.running.is_none() && entry.is_good();
         quiet.then(|| (entry.map.clone(), entry.resource.snapshot()))
@@ -225,24 +268,29 @@ impl Machine {
     /// Where a resource's replicas are, if it is known here.
     #[must_use]
     pub fn map(&self, meta: &Meta) -> Option<&ReplicaMap> {
-        self.entries.get(meta).map(|entry| &entry.map)
+        let ordered = self.ordering.entries.get(meta).map(|entry| &entry.map);
+        self.entries.get(meta).map(|entry| &entry.map).or(ordered)
     }
 
     /// The resources that are known here, deleted ones too.
     pub fn resources(&self) -> impl Iterator<Item = &Meta> {
-        self.entries.keys()
+        self.entries.keys().chain(self.ordering.entries.keys())
     }
 
     /// Whether the replica here may be read.
     #[must_use]
     pub fn is_readable(&self, meta: &Meta) -> bool {
+        let ordered = |entry: &Ordered| entry.is_good() && entry.queue.exists;
         self.entries.get(meta).is_some_and(|entry| entry.is_good() && entry.resource.is_here())
+            || self.ordering.entries.get(meta).is_some_and(ordered)
     }
 
     /// Operations of which nobody knows whether they were executed here, for the operator.
     pub fn in_doubt(&self) -> impl Iterator<Item = (&Meta, &OpId)> {
-        self.entries.iter().filter_map(|(meta, entry)| {
-            let running = entry.running.as_ref().filter(|running| running.stage == Stage::InDoubt)?;
+        let running = self.entries.iter().map(|(meta, entry)| (meta, &entry.running));
+        let ordered = self.ordering.entries.iter().map(|(meta, entry)| (meta, &entry.running));
+        running.chain(ordered).filter_map(|(meta, running)| {
+            let running = running.as_ref().filter(|running| running.stage == Stage::InDoubt)?;
             Some((meta, &running.execution.op))
         })
     }
@@ -255,7 +303,15 @@ impl Machine {
     /// How many operations are kept.
     #[must_use]
     pub fn kept(&self) -> usize {
-        self.entries.values().map(|entry| entry.resource.ops.len()).sum()
+        let ordered = self.ordering.entries.values().map(|entry| entry.queue.turns.len());
+        self.entries.values().map(|entry| entry.resource.ops.len()).chain(ordered).sum()
+    }
+
+    /// The operation that a client waits for, once its write was accepted.
+    #[must_use]
+    pub fn accepted(&self, ticket: Ticket) -> Option<&OpId> {
+        // The last is the one that is asked for.
+        self.asked.iter().rev().find(|(_, own)| **own == ticket).map(|(op, _)| op)
     }
 
     /// Remembers how a resource was recorded; at the end of the call it is recorded where that changed.
@@ -299,6 +355,7 @@ impl Machine {
 
     /// Goes on with every resource that was touched, then gives all that has to be durable, then the rest.
     fn end(&mut self, effects: &mut Vec<Effect>) {
+        self.pump();
         for meta in self.call.touched.keys().cloned().collect::<Vec<_>>() {
             self.drive(&meta);
             self.prune(&meta);
@@ -320,6 +377,19 @@ impl Machine {
                 Some(now) if before.as_ref() != Some(&now) => put.push(now),
                 None if before.is_some() => remove.push(Key::State(meta)),
                 _ => {}
+            }
+        }
+        for (meta, before) in call.ordered {
+            match self.ordering.entries.get(&meta).map(Ordered::record) {
+                Some(now) if before.as_ref() != Some(&now) => put.push(now),
+                None if before.is_some() => remove.push(Key::Ordered(meta)),
+                _ => {}
+            }
+        }
+        for (key, record) in call.order {
+            match record {
+                Some(record) => put.push(Record::Order(record)),
+                None => remove.push(Key::Order(key)),
             }
         }
         if !put.is_empty() || !remove.is_empty() {

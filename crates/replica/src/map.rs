@@ -46,6 +46,8 @@ pub enum Unchangeable {
     NotThere,
     /// It is the last: delete the resource, or detach it.
     Last,
+    /// Its writes have one order, whose members are fixed.
+    Ordered,
 }
 
 /// What is known of one site's replica. The later change wins, of two at once the higher site's.

@@ -6,7 +6,7 @@ use scope::Site;
 
 use crate::event::{Effect, Reply, Ticket, Timer};
 use crate::machine::Machine;
-use crate::map::{Change, ReplicaMap};
+use crate::map::{Change, ReplicaMap, Unchangeable};
 use crate::operation::{LocalId, Meta};
 use crate::record::{Condition, Stage};
 use crate::resource::Snapshot;
@@ -16,7 +16,9 @@ impl Machine {
     /// The operator changes where replicas are.
     pub(crate) fn change(&mut self, ticket: Ticket, meta: &Meta, change: &Change) {
         self.touch(meta);
+        let ordered = self.is_ordered(meta);
         let reply = match self.entries.get_mut(meta) {
+            None if ordered => Reply::Unchanged(Unchangeable::Ordered),
             None => Reply::NoResource,
             Some(entry) => {
                 self.call.site = true;

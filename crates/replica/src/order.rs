@@ -1,11 +1,6 @@
-//! Where one order comes from, at `@quorum` and `@strong`. The seam only: nothing here orders anything.
-//!
-//! An order that a majority agrees on is made by a proven library or by an engine, never in this crate.
-//! Whatever makes it implements [`OrderedLog`] outside, one log per set of sites: operations go in at the
-//! site that accepts them, and come out at every replica in one order, each once, also after a crash. Until
-//! it is there, a write at such a level is refused (`Reply::NoOrder`).
+//! What orders concurrent writes, at each level.
 
-use crate::operation::{Level, Operation};
+use crate::operation::Level;
 
 /// What orders concurrent writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +9,7 @@ pub enum Order {
     Arrival,
     /// [The rule](crate::converge): the same everywhere, whatever order they arrive in.
     Rule,
-    /// An [`OrderedLog`].
+    /// A log that a majority of the replicas' sites agrees on: the crate `order`.
     Log,
 }
 
@@ -28,20 +23,4 @@ impl Level {
             Level::Quorum | Level::Strong => Order::Log,
         }
     }
-}
-
-/// A log on which the replicas of a set of sites agree.
-pub trait OrderedLog {
-    /// Why an operation cannot be ordered now: this site is in a minority.
-    type Error;
-
-    /// Asks for a place in the order. The operation is recorded here before.
-    fn propose(&mut self, operation: Operation) -> Result<(), Self::Error>;
-
-    /// The next operation in the order that this site has not executed. It is the same one until
-    /// [`OrderedLog::executed`], also after a crash.
-    fn next(&mut self) -> Option<&Operation>;
-
-    /// The next one was executed here, or refused by the first replica.
-    fn executed(&mut self);
 }

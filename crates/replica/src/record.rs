@@ -1,11 +1,15 @@
 //! What a site must not forget, and its bytes.
 
+use std::collections::BTreeSet;
+
+use scope::Site;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
 use crate::epoch::Epoch;
 use crate::map::ReplicaMap;
-use crate::operation::{Meta, OpId, Operation};
+use crate::operation::{Body, Meta, OpId, Operation};
+use crate::ordered::{Copied, Line, Queue};
 use crate::resource::{Execution, Progress, Snapshot};
 
 /// The format of the bytes, checked on reading.
@@ -20,6 +24,10 @@ pub enum Key {
     Operation(OpId),
     /// The rest of what is known of a resource.
     State(Meta),
+    /// Of the logs that order writes.
+    Order(order::Key),
+    /// A resource whose writes have one order.
+    Ordered(Meta),
 }
 
 /// How far an execution has come. It is recorded before the service is asked.
@@ -93,6 +101,21 @@ pub enum Record {
     /// A resource of which this site has no replica any more: where its replicas were. A late message, or
     /// one of a site with old records, would make it one again.
     Gone(ReplicaMap),
+    /// Of the logs that order writes.
+    Order(order::Record),
+    /// A resource whose writes have one order.
+    Ordered {
+        /// Where its replicas are.
+        map: ReplicaMap,
+        /// What was ordered, and what is finished.
+        queue: Queue,
+        /// What is being executed.
+        running: Option<Running>,
+        /// Whether it is good.
+        condition: Condition,
+        /// The knowledge of another replica whose state the service here is being given.
+        installing: Option<Copied>,
+    },
 }
 
 /// Bytes that are no record of this format.
@@ -112,7 +135,40 @@ impl Record {
             Record::Site { .. } => Key::Site,
             Record::Operation(op) => Key::Operation(op.id.clone()),
             Record::State { map, .. } | Record::Gone(map) => Key::State(map.meta.clone()),
+            Record::Order(record) => Key::Order(record.key()),
+            Record::Ordered { map, .. } => Key::Ordered(map.meta.clone()),
         }
+    }
+
+    /// The ordered writes that it holds, each with the sites that may have them. Their bodies are made durable with it.
+    #[must_use]
+    pub fn writes(&self) -> Vec<(Operation, BTreeSet<Site>)> {
+        let sites = |map: &ReplicaMap| map.involved().cloned().collect::<BTreeSet<_>>();
+        match self {
+            Record::Order(record) => match record.entry().map(decode::<Line>) {
+                Some(Ok(Line::Write { map, operation })) => vec![(operation, sites(&map))],
+                _ => Vec::new(),
+            },
+            Record::Ordered { map, queue, .. } => {
+                queue.turns.values().map(|turn| (turn.operation.clone(), sites(map))).collect()
+            }
+            Record::Site { .. } | Record::Operation(_) | Record::State { .. } | Record::Gone(_) => Vec::new(),
+        }
+    }
+
+    /// The bodies that it names: what no record names is needed by nobody.
+    #[must_use]
+    pub fn bodies(&self) -> Vec<Body> {
+        let mut bodies: Vec<Body> = self.writes().into_iter().filter_map(|(op, _)| op.body).collect();
+        match self {
+            Record::Operation(op) => bodies.extend(op.body.clone()),
+            Record::Ordered { queue, .. } => bodies.extend(queue.bodies.values().cloned()),
+            Record::State { installing: Some(snapshot), .. } => {
+                bodies.extend(snapshot.ops.iter().filter_map(|op| op.body.clone()));
+            }
+            _ => {}
+        }
+        bodies
     }
 
     /// Its bytes, to be stored under its key.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::converge::Target;
 use crate::operation::{Body, Class, Field, Level, OpId, Operation};
+use crate::ordered::Copied;
 use crate::version::Version;
 
 /// How an operation is to be executed at this site's service, now.
@@ -282,7 +283,7 @@ impl Resource {
     pub fn snapshot(&self) -> Snapshot {
         let (known, fresh) = (self.shared_known(), BTreeSet::new());
         let progress = Progress { known, fresh, ..self.progress.clone() };
-        Snapshot { progress, ops: self.shared().cloned().collect() }
+        Snapshot { progress, ops: self.shared().cloned().collect(), ordered: None }
     }
 
     /// Forgets operations that can no longer change anything. `stable` says that every replica has
@@ -417,6 +418,8 @@ pub struct Snapshot {
     pub progress: Progress,
     /// The operations that it still kept.
     pub ops: Vec<Operation>,
+    /// Where writes have one order, this is all that counts.
+    pub ordered: Option<Copied>,
 }
 
 /// What [`Resource::prune`] forgot.

@@ -5,6 +5,7 @@ use scope::Site;
 use crate::machine::Machine;
 use crate::map::ReplicaMap;
 use crate::operation::{Meta, OpId, Operation};
+use crate::ordered::{Ordered, Tried};
 use crate::record::{Condition, Running, Stage};
 use crate::version::Version;
 
@@ -43,6 +44,15 @@ impl Machine {
     /// What is known of a resource.
     #[must_use]
     pub fn status(&self, meta: &Meta) -> Option<Status<'_>> {
+        if let Some(entry) = self.ordering.entries.get(meta) {
+            return Some(Status {
+                map: &entry.map,
+                condition: entry.condition,
+                running: entry.running.as_ref(),
+                copying: entry.fetching || entry.installing.is_some(),
+                deleted: entry.is_absent(),
+            });
+        }
         let entry = self.entries.get(meta)?;
         let known = &entry.resource.progress.known;
         Some(Status {
@@ -57,6 +67,9 @@ impl Machine {
     /// How far each replica is with an operation that is still kept.
     #[must_use]
     pub fn standing(&self, meta: &Meta, op: &OpId) -> Option<Vec<(Site, Fulfilment)>> {
+        if let Some(entry) = self.ordering.entries.get(meta) {
+            return self.standing_in_order(entry, op);
+        }
         let entry = self.entries.get(meta)?;
         entry.resource.ops.get(op)?;
         let here = |status: &Condition| match status {
@@ -79,9 +92,44 @@ impl Machine {
         Some(members.map(|site| (site.clone(), standing(site))).collect())
     }
 
-    /// The operations on a resource that a replica is not known to have executed.
+    fn standing_in_order(&self, entry: &Ordered, op: &OpId) -> Option<Vec<(Site, Fulfilment)>> {
+        let (place, turn) = entry.queue.turns.iter().find(|(_, turn)| turn.operation.id == *op)?;
+        let here = match (&turn.tried, entry.condition) {
+            (Some(Tried::Done { .. }), _) => Fulfilment::Done,
+            (_, Condition::Diverged { status }) => Fulfilment::Diverged { status },
+            _ => match &entry.running {
+                Some(running) if running.execution.op == *op && running.stage == Stage::InDoubt => {
+                    Fulfilment::InDoubt
+                }
+                _ => Fulfilment::Pending,
+            },
+        };
+        let standing = |site: &Site| match site {
+            site if *site == self.here => here,
+            site if entry.peers.get(site).is_some_and(|done| done > place) => Fulfilment::Done,
+            _ => Fulfilment::Pending,
+        };
+        Some(entry.map.members().into_iter().map(|site| (site.clone(), standing(site))).collect())
+    }
+
+    /// Whether a site is known to have finished what stands at a place in the order of a resource's writes. Every
+    /// site has where the resource is no longer known.
+    #[must_use]
+    pub fn has_finished(&self, meta: &Meta, site: &Site, place: u64) -> bool {
+        self.ordering.entries.get(meta).is_none_or(|entry| {
+            let done = if *site == self.here { Some(&entry.queue.done) } else { entry.peers.get(site) };
+            done.is_some_and(|done| *done > place)
+        })
+    }
+
+    /// The operations on a resource that a replica is not known to have executed. Of an ordered one, another site's
+    /// are among those that are not finished here.
     #[must_use]
     pub fn unexecuted(&self, meta: &Meta, site: &Site) -> Vec<&Operation> {
+        if let Some(entry) = self.ordering.entries.get(meta) {
+            let turns = entry.queue.turns.iter().filter(|(place, _)| !self.has_finished(meta, site, **place));
+            return turns.map(|(_, turn)| &turn.operation).collect();
+        }
         let Some(entry) = self.entries.get(meta).filter(|entry| entry.is_member(site)) else {
             return Vec::new();
         };

@@ -144,6 +144,9 @@ impl fmt::Display for Refused {
             Refused::Unchangeable(Unchangeable::Last) => {
                 "it is the last replica: delete the resource, or detach it"
             }
+            Refused::Unchangeable(Unchangeable::Ordered) => {
+                "its writes have one order (`@quorum`, `@strong`): its sites stay as they were when it was made"
+            }
             Refused::Ends => "the mesh ends",
         })
     }

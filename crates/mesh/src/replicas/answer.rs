@@ -6,7 +6,7 @@ use http::{Response, StatusCode};
 use replica::{OpId, Reply};
 use serde_json::json;
 
-use super::{Answered, Name, operations};
+use super::{Answered, Name, operations, trying};
 use crate::body::AnswerBody;
 use crate::problem::Problem;
 use crate::said;
@@ -27,6 +27,7 @@ pub(crate) fn respond(answered: Answered) -> Response<AnswerBody> {
         (Reply::Recorded, _) => recorded(op.as_ref(), meta.as_ref().map(Name::from).as_ref()),
         (reply, _) => problem(reply, op.clone()).into_response(),
     };
+    trying::point(&mut response, &reply);
     if let Some(op) = &op {
         if let Ok(value) = HeaderValue::try_from(op.to_string()) {
             response.headers_mut().insert(OPERATION, value);
@@ -83,10 +84,24 @@ fn problem(reply: &Reply, op: Option<OpId>) -> Problem {
                  resource at `@quorum`, or say in the profile that the action is idempotent",
             ),
         Reply::NoOrder => unprocessable("no-order", "The level of this resource needs one order of its writes")
-            .detail("nothing makes that order yet: `@weak` and `@eventual` need none"),
+            .detail("two sites at least make that order: `@weak` and `@eventual` need none"),
+        Reply::Elsewhere(site) => {
+            unavailable("no-leader", "The site that orders these writes changed too often; nothing was executed")
+                .detail(format!("it was {site} last"))
+        }
+        Reply::NoMajority => unavailable(
+            "no-majority",
+            "No majority of the replicas' sites can be reached; nothing was executed",
+        )
+        .detail("writes at `@quorum` and `@strong` go on where most of the sites are"),
+        Reply::Missing(site) => {
+            unavailable("site-missing", "Not every site with a replica can be reached; nothing was executed")
+                .detail(format!("at `@strong` all have to be there, and {site} is not"))
+        }
         Reply::Senseless => unprocessable("senseless", "A new resource is made by a create, at its own sites"),
         // Not what a write is told.
         Reply::Recorded
+        | Reply::Current
         | Reply::Executed { .. }
         | Reply::Refused { .. }
         | Reply::Changed

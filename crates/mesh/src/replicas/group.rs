@@ -7,7 +7,7 @@ use http::request::Parts;
 use replica::Level;
 use scope::Site;
 
-/// The sites of a new resource, on a leg to one of them.
+/// The sites of a new resource, on a leg to one of them, and its level; or the level of a read.
 const REPLICAS: &str = "archipel-replicas";
 const LEVEL: &str = "archipel-level";
 
@@ -18,13 +18,27 @@ pub(crate) struct Group {
     pub(crate) level: scope::Level,
 }
 
+/// The level at which another site wants a read confirmed.
+pub(crate) fn read_level(head: &Parts) -> Option<scope::Level> {
+    let level = head.headers.get(LEVEL).filter(|_| !head.headers.contains_key(REPLICAS))?.to_str().ok()?;
+    level_of(level)
+}
+
+/// Tells another site at which level a read is to be confirmed.
+pub(super) fn write_level(head: &mut Parts, level: scope::Level) {
+    head.headers.insert(LEVEL, HeaderValue::from_static(level.name()));
+}
+
+fn level_of(name: &str) -> Option<scope::Level> {
+    let levels = [scope::Level::Weak, scope::Level::Eventual, scope::Level::Quorum, scope::Level::Strong];
+    levels.into_iter().find(|known| known.name() == name)
+}
+
 impl Group {
     /// As another site said it.
     pub(crate) fn read(head: &Parts) -> Option<Group> {
         let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
-        let level = text(LEVEL)?;
-        let levels = [scope::Level::Weak, scope::Level::Eventual, scope::Level::Quorum, scope::Level::Strong];
-        let level = levels.into_iter().find(|known| known.name() == level)?;
+        let level = level_of(text(LEVEL)?)?;
         let sites = text(REPLICAS)?.split(',').map(|site| Site::new(site.trim().trim_matches('"')));
         Some(Group { sites: sites.collect::<Option<_>>()?, level })
     }

@@ -13,10 +13,12 @@ pub(crate) mod keeper;
 mod known;
 mod octets;
 pub(crate) mod operations;
+pub(crate) mod reading;
 mod refusals;
 mod request;
 mod rewrite;
 mod taken;
+mod trying;
 mod understand;
 pub(crate) mod walk;
 pub(crate) mod wire;
@@ -30,7 +32,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
-use replica::{Meta, OpId, Reply};
+use replica::{Meta, OpId, Reply, Ticket};
 use scope::Site;
 use tokio::sync::{mpsc, oneshot};
 
@@ -61,6 +63,11 @@ impl fmt::Debug for Replicas {
 pub(crate) enum Order {
     /// A client's write. The answer comes when its level says.
     Write(Box<Wanted>, oneshot::Sender<Answered>),
+    /// A client's read of a resource whose writes have one order: whether a majority is to confirm it. Told when
+    /// the service here may be read, or why not.
+    Read(Meta, bool, oneshot::Sender<Result<Reading, Reply>>),
+    /// The service was read.
+    HasRead(Ticket),
     /// What became of an operation.
     Fate(OpId, oneshot::Sender<Option<Fate>>),
     /// What another site's keeper says, which is that site by its certificate.
@@ -110,12 +117,46 @@ pub struct Fate {
     pub sites: Vec<(Site, Stand)>,
 }
 
+/// The service here may be read now. What it says is kept back until [`Reading::end`].
+#[derive(Debug)]
+pub(crate) struct Reading {
+    ticket: Ticket,
+    orders: mpsc::UnboundedSender<Order>,
+    told: Option<oneshot::Receiver<Reply>>,
+}
+
+impl Reading {
+    /// It was read: whether it may be told. [`Reply::Current`] says so.
+    pub(crate) async fn end(mut self) -> Reply {
+        let Some(told) = self.told.take() else { return Reply::Unavailable };
+        let _ = self.orders.send(Order::HasRead(self.ticket));
+        told.await.unwrap_or(Reply::Unavailable)
+    }
+}
+
+impl Drop for Reading {
+    /// A client that went away has read all the same: nothing waits for it.
+    fn drop(&mut self) {
+        if self.told.take().is_some() {
+            let _ = self.orders.send(Order::HasRead(self.ticket));
+        }
+    }
+}
+
 impl Replicas {
     /// Hands a write to the keeper. None: there is none any more, the process ends.
     pub(crate) async fn write(&self, wanted: Box<Wanted>) -> Option<Answered> {
         let (answer, answered) = oneshot::channel();
         self.orders.send(Order::Write(wanted, answer)).ok()?;
         answered.await.ok()
+    }
+
+    /// Waits until the replica here may be read; or says why it may not.
+    pub(crate) async fn read(&self, meta: Meta, confirm: bool) -> Result<Reading, Reply> {
+        let (begin, told) = oneshot::channel();
+        let sent = self.orders.send(Order::Read(meta, confirm, begin));
+        sent.map_err(|_| Reply::Unavailable)?;
+        told.await.unwrap_or(Err(Reply::Unavailable))
     }
 
     /// What became of an operation, if it is known here.

@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use http::request::Parts;
+use replica::Reply;
 
 use crate::problem::Problem;
 
@@ -37,6 +38,33 @@ pub(super) fn not_readable() -> Problem {
     )
     .detail("the one at this site is behind the others, has diverged from them, or is not there")
     .unsent()
+}
+
+/// What was asked for at a level is nothing that has it.
+pub(super) fn no_level(level: scope::Level) -> Problem {
+    Problem::refused(plan::Refused::Level(level))
+}
+
+/// What is at a site cannot be shown to be current.
+pub(super) fn not_current(reply: &Reply) -> Problem {
+    let (kind, title, detail) = match reply {
+        Reply::NoMajority => (
+            "no-majority",
+            "No majority of the replicas' sites can be reached",
+            "they would have to confirm that nothing newer was written; without `@quorum` the replica here can be read",
+        ),
+        Reply::NotGood => (
+            "replica-not-good",
+            "No replica of this resource can be read from here",
+            "the one at this site changed while it was read, in a way that is not decided",
+        ),
+        _ => (
+            "not-confirmed",
+            "It could not be confirmed in time that what is here is current",
+            "a write is under way that not every site has finished",
+        ),
+    };
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, kind, title).detail(detail).unsent()
 }
 
 pub(super) fn no_replica_here() -> Problem {

@@ -286,7 +286,14 @@ impl Stage {
             return collected(response, None).await;
         }
         let service = state.service("image").unwrap();
-        let at = At { core: &core, state: &state, service: &service, carried: None, from_peer: false };
+        let at = At {
+            core: &core,
+            state: &state,
+            service: &service,
+            carried: None,
+            from_peer: false,
+            level: None,
+        };
         let body =
             if body.is_empty() { LegBody::Empty } else { LegBody::Full(Bytes::from_static(body.as_bytes())) };
         let outcome = match &self.group {
@@ -440,6 +447,8 @@ fn each_reply_of_the_keeper_has_its_status() {
         (Reply::NoResource, 404, "not-found", false),
         (Reply::NoOrder, 422, "no-order", false),
         (Reply::NotRepeatable, 422, "not-repeatable", false),
+        (Reply::NoMajority, 503, "no-majority", true),
+        (Reply::Missing(site("B")), 503, "site-missing", true),
     ];
     for (reply, status, kind, unsent) in cases {
         // No other site can be asked: this one has no link.

@@ -18,18 +18,19 @@ use scope::{Plan, Site};
 use tokio::time::Instant;
 
 use super::group::Group;
-use super::refusals::{hidden, no_fields, no_replica_here, no_replication, not_readable, not_replicable};
+use super::refusals::{hidden, no_fields, no_level, no_replication, not_replicable};
 use super::rewrite::Rewriting;
 use super::taken::{self, Understood};
+use super::trying::Trying;
 use super::understand::{self, Meaning, New, Target, understand};
-use super::{Replicas, answer, copies};
+use super::{Replicas, answer};
 use crate::body::{AnswerBody, LegBody};
 use crate::core::{Core, ServiceState, State};
 use crate::leg::{self, Carried, LegFailure};
-use crate::problem::{Problem, UNSENT};
+use crate::problem::Problem;
 use crate::said;
 
-type Outcome = Result<Response<AnswerBody>, LegFailure>;
+pub(super) type Outcome = Result<Response<AnswerBody>, LegFailure>;
 
 /// One request at this site.
 #[derive(Clone, Copy)]
@@ -40,6 +41,8 @@ pub(crate) struct At<'a> {
     pub(crate) carried: Option<&'a Carried>,
     /// Another site sent it: it goes to no third one.
     pub(crate) from_peer: bool,
+    /// Its scope wants a read confirmed.
+    pub(crate) level: Option<scope::Level>,
 }
 
 /// A write that was understood, and can be tried at one site after another.
@@ -54,9 +57,10 @@ struct Work<'w> {
 /// Sends a request to this site's own service, as clients see that. Where there is no replicated resource, that is
 /// the service as it is.
 pub(crate) async fn local(at: At<'_>, head: Box<Parts>, body: LegBody, speaker: Option<&Speaker>) -> Outcome {
-    match at.replicas() {
-        None => leg::local(at.core, at.state, at.service, head, body, at.carried, speaker).await,
-        Some(replicas) => Box::pin(at.as_clients_see_it(replicas, head, body, speaker)).await,
+    match (at.replicas(), at.level) {
+        (None, Some(level)) => refuse(no_level(level)),
+        (None, None) => leg::local(at.core, at.state, at.service, head, body, at.carried, speaker).await,
+        (Some(replicas), _) => Box::pin(at.as_clients_see_it(replicas, head, body, speaker)).await,
     }
 }
 
@@ -110,7 +114,7 @@ pub(crate) fn has_replicas(core: &Core, state: &State, service: &str) -> bool {
 }
 
 impl<'a> At<'a> {
-    fn replicas(&self) -> Option<&'a Replicas> {
+    pub(super) fn replicas(&self) -> Option<&'a Replicas> {
         let replicas = self.core.shared.replicas.as_ref()?;
         has_replicas(self.core, self.state, &self.service.name).then_some(replicas)
     }
@@ -119,7 +123,7 @@ impl<'a> At<'a> {
         &self.state.settings().site
     }
 
-    async fn as_clients_see_it(
+    pub(super) async fn as_clients_see_it(
         self,
         replicas: &Replicas,
         head: Box<Parts>,
@@ -130,21 +134,16 @@ impl<'a> At<'a> {
         match understand(kinds, name, &head.method, head.uri.path(), &replicas.known) {
             Meaning::Hidden => Ok(hidden().into_response()),
             Meaning::Write(target, rule) => self.write(replicas, target, &rule, *head, body).await,
-            Meaning::Read(target) if !target.place.readable => {
-                self.read_elsewhere(&target, *head, body).await
-            }
-            Meaning::Read(_) | Meaning::Ordinary => {
-                let mut answer = self.rewritten(replicas, head, body, speaker).await;
-                if let Ok(answer) = &mut answer {
-                    copies::note(answer.headers_mut());
-                }
-                answer
-            }
+            Meaning::Read(target) => self.read(replicas, &target, head, body, speaker).await,
+            Meaning::Ordinary => match self.level {
+                Some(level) => refuse(no_level(level)),
+                None => self.plainly(replicas, head, body, speaker).await,
+            },
         }
     }
 
     /// To the service here, whose ids are not those that clients know.
-    async fn rewritten(
+    pub(super) async fn rewritten(
         self,
         replicas: &Replicas,
         mut head: Box<Parts>,
@@ -162,27 +161,6 @@ impl<'a> At<'a> {
         let answer =
             leg::local(self.core, self.state, self.service, head, body, self.carried, speaker).await?;
         Ok(rewriting.response(answer))
-    }
-
-    /// From the nearest replica that can be read.
-    async fn read_elsewhere(self, target: &Target<'_>, head: Parts, body: LegBody) -> Outcome {
-        let mut last = Err(LegFailure::refused(not_readable()));
-        // A body, which reads seldom have, can be sent once.
-        let mut body = Some(body);
-        for site in self.others(&target.place.members) {
-            let Some(body) = (match &body {
-                Some(LegBody::Empty) => Some(LegBody::Empty),
-                _ => body.take(),
-            }) else {
-                break;
-            };
-            match self.at_peer(&site, head.clone(), body).await {
-                Ok(response) if response.headers().contains_key(UNSENT) => last = Ok(response),
-                Err(failure) => last = Err(failure),
-                Ok(response) => return Ok(response),
-            }
-        }
-        last
     }
 
     /// A write to a replicated resource: to the keeper, else to the nearest site with a replica.
@@ -262,15 +240,14 @@ impl<'a> At<'a> {
             Err(problem) => return refuse(problem),
         };
         group.write(&mut head);
-        let mut last = Err(LegFailure::refused(no_replica_here()));
-        for site in self.others(&group.sites) {
-            match self.at_peer(&site, head.clone(), LegBody::Full(body.clone())).await {
-                Ok(response) if is_to_be_tried_elsewhere(&response) => last = Ok(response),
-                Err(failure) if failure.sent == Sent::No => last = Err(failure),
-                outcome => return outcome,
+        let mut trying = Trying::new(self.others(&group.sites), true);
+        while let Some(site) = trying.next() {
+            let outcome = self.at_peer(&site, head.clone(), LegBody::Full(body.clone())).await;
+            if let Some(outcome) = trying.heard(outcome) {
+                return outcome;
             }
         }
-        last
+        trying.end()
     }
 
     async fn take_body(self, body: LegBody) -> Result<Bytes, Problem> {
@@ -278,7 +255,8 @@ impl<'a> At<'a> {
         taken::take_body(body, most).await
     }
 
-    /// Tries one site after another, nearest first, as long as nothing was executed. This one comes first, or last.
+    /// Tries one site after another, nearest first, as long as nothing was executed. This one comes first, or last. A
+    /// site that orders no writes names the one that does.
     async fn first_that_takes_it(
         self,
         replicas: &Replicas,
@@ -286,12 +264,12 @@ impl<'a> At<'a> {
         work: Work<'_>,
         here_first: bool,
     ) -> Outcome {
-        let mut last = Err(LegFailure::refused(no_replica_here()));
         let mut order = self.others(sites);
         if sites.contains(self.here()) {
             order.insert(if here_first { 0 } else { order.len() }, self.here().clone());
         }
-        for site in order {
+        let mut trying = Trying::new(order, !self.from_peer);
+        while let Some(site) = trying.next() {
             let outcome = if site == *self.here() {
                 self.keep(replicas, &work).await
             } else {
@@ -301,17 +279,15 @@ impl<'a> At<'a> {
                 }
                 self.at_peer(&site, head, LegBody::Full(work.body.clone())).await
             };
-            match outcome {
-                Ok(response) if is_to_be_tried_elsewhere(&response) => last = Ok(response),
-                Err(failure) if failure.sent == Sent::No => last = Err(failure),
-                outcome => return outcome,
+            if let Some(outcome) = trying.heard(outcome) {
+                return outcome;
             }
         }
-        last
+        trying.end()
     }
 
     /// The other sites of a set that a request may be handed to, nearest first.
-    fn others(self, sites: &BTreeSet<Site>) -> Vec<Site> {
+    pub(super) fn others(self, sites: &BTreeSet<Site>) -> Vec<Site> {
         let others = sites.iter().filter(|site| !self.from_peer && *site != self.here());
         let mut others: Vec<_> = others
             .map(|site| {
@@ -345,7 +321,7 @@ impl<'a> At<'a> {
     }
 
     /// To another site, which sees to it.
-    async fn at_peer(self, site: &Site, mut head: Parts, body: LegBody) -> Outcome {
+    pub(super) async fn at_peer(self, site: &Site, mut head: Parts, body: LegBody) -> Outcome {
         let carried = match self.carried {
             Some(carried) => carried.clone(),
             None => self.unscoped(&head)?,
@@ -375,15 +351,10 @@ impl<'a> At<'a> {
 
 /// As the answer: what is wrong with a request is so at every site, and no fallback is asked. What is wrong with this
 /// site is not.
-fn refuse(problem: Problem) -> Outcome {
+pub(super) fn refuse(problem: Problem) -> Outcome {
     if problem.status().is_client_error() {
         Ok(problem.into_response())
     } else {
         Err(LegFailure::refused(problem))
     }
-}
-
-/// A mesh says that nothing was executed, for a reason of its own site.
-fn is_to_be_tried_elsewhere(response: &Response<AnswerBody>) -> bool {
-    response.headers().contains_key(UNSENT) && response.status().is_server_error()
 }

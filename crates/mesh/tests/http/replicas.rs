@@ -191,3 +191,43 @@ fn a_replicated_write_is_tried_elsewhere_only_where_nothing_was_executed() {
     world.at("C", "DELETE /images/7", "(A & B) ; C", "").assert_problem(422, "not-replicable");
     world.at("A", "DELETE /images/7", "(A & B) ; C", "").assert_problem(422, "not-replicable");
 }
+
+#[test]
+fn ordered_writes_and_confirmed_reads_find_their_way_from_a_site_without_a_replica() {
+    let world = World::new();
+    for (level, made_at) in [("@quorum", "C"), ("@strong", "B")] {
+        let scope = format!("(A & B) {level}");
+        let id = world.make(made_at, &scope);
+        for (site, name) in [("A", "two"), ("B", "three"), ("C", "four")] {
+            // C never had a replica: its clients name sites that have.
+            let own = if site == "C" { scope.as_str() } else { "" };
+            let line = format!("PATCH /images/{id}");
+            let answer = world.at(site, &line, own, &json!({ "name": name }).to_string());
+            assert_eq!(answer.status(), 200, "{} at {site}", answer.text());
+            for reader in SITES {
+                let read = world.at(reader, &format!("GET /images/{id}"), &scope, "");
+                assert_eq!(read.status(), 200, "{}", read.text());
+                assert_eq!(
+                    (&json(&read)["name"], &json(&read)["id"]),
+                    (&json!(name), &json!(id)),
+                    "at {reader}"
+                );
+            }
+        }
+        let both = world.at("C", &format!("GET /images/{id}"), "(A & B) @strong", "");
+        assert_eq!(both.status(), if level == "@strong" { 200 } else { 501 }, "{}", both.text());
+        let list = world.at("A", "GET /images", &scope, "");
+        assert_eq!(list.status(), 501, "lists are not confirmed: {}", list.text());
+        assert_eq!(world.at("A", &format!("DELETE /images/{id}"), "", "").status(), 204);
+        for site in ["A", "B"] {
+            until(&format!("it is gone at {site}"), || world.own(site).is_empty());
+        }
+    }
+    let id = world.make("A", "A & B");
+    for site in SITES {
+        let read = world.at(site, &format!("GET /images/{id}"), "(A & B) @quorum", "");
+        assert_eq!(read.status(), 501, "nothing orders its writes: {}", read.text());
+    }
+    let alone = world.at("A", "POST /images", "A @quorum", r#"{"name":"one"}"#);
+    assert_eq!(alone.status(), 422, "{}", alone.text());
+}

@@ -27,9 +27,9 @@ impl Service {
         LocalId(format!("{}-{}", self.name, self.created).into())
     }
 
-    /// It was asked, and did nothing.
+    /// It was asked, and did nothing. What an attempt before did is still there.
     pub(crate) fn ignore(&mut self, op: &OpId) {
-        self.fates.insert(op.clone(), (false, None));
+        self.fates.entry(op.clone()).or_insert((false, None));
     }
 
     /// What was done to a register before is no longer in it.
@@ -38,6 +38,7 @@ impl Service {
     }
 
     /// What stands for what it has.
+    #[allow(dead_code, reason = "not every test that has this module compares")]
     pub(crate) fn content(&self, id: &LocalId) -> Content {
         let Some(App(Some(register))) = self.registers.get(id) else { return Content::Gone };
         let mut digest = [0; 32];

@@ -209,7 +209,7 @@ impl World {
             Effect::Compared { sites, .. } => self.compared.push(sites),
             Effect::Differs { resource, .. } => self.differs.push((at, resource)),
             Effect::InDoubt { .. } => self.doubts += 1,
-            Effect::Erase(_) | Effect::Skewed { .. } => {}
+            Effect::Erase(_) | Effect::Skewed { .. } | Effect::Read { .. } | Effect::Finished { .. } => {}
         }
     }
 

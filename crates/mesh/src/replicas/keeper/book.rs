@@ -14,7 +14,7 @@ use crate::replicas::request::{Content, Kept, Name};
 const FINISHED: usize = 10_000;
 
 /// How a resource is addressed, beside its name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Shape {
     /// The name of its kind in the profile.
     pub(crate) kind: String,
@@ -26,7 +26,7 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// Of the resource that a write is to, or makes.
-    fn of(kept: &KeptInfo, name: &Name) -> Shape {
+    pub(super) fn of(kept: &KeptInfo, name: &Name) -> Shape {
         let path = kept.path.trim_end_matches('/');
         let collection = name.path().rsplit_once('/').map_or("", |(collection, _)| collection);
         let prefix = path.strip_suffix(name.path()).or_else(|| path.strip_suffix(collection));
@@ -41,7 +41,7 @@ impl Shape {
 
 /// What has to be known of a kept write without reading it.
 #[derive(Clone, Debug)]
-struct KeptInfo {
+pub(super) struct KeptInfo {
     bytes: u64,
     kind: String,
     path: String,
@@ -66,15 +66,19 @@ pub(super) struct Finished {
     pub(super) status: Option<u16>,
     /// Where it was executed.
     pub(super) sites: Vec<Site>,
+    /// Its place, where writes have one order: the other sites are told apart by it.
+    pub(super) place: Option<u64>,
 }
 
 /// An operation that is not over.
 #[derive(Clone, Debug)]
 pub(super) struct Open {
     pub(super) meta: Meta,
-    body: Option<Body>,
+    pub(super) body: Option<Body>,
     /// What this site's service said.
     pub(super) status: Option<u16>,
+    /// It is sure to have its turn: it is not only in a log, where another may take its place.
+    pub(super) sure: bool,
 }
 
 /// What comes along with what the machine wants recorded.
@@ -92,9 +96,9 @@ pub(super) struct With<'w> {
 /// What is remembered.
 #[derive(Default)]
 pub(super) struct Book {
-    ops: BTreeMap<OpId, Open>,
+    pub(super) ops: BTreeMap<OpId, Open>,
     bodies: HashMap<Arc<str>, OpId>,
-    kept: HashMap<Arc<str>, KeptInfo>,
+    pub(super) kept: HashMap<Arc<str>, KeptInfo>,
     kept_bytes: u64,
     shapes: BTreeMap<Meta, Shape>,
     finished: VecDeque<(u64, Finished)>,
@@ -102,30 +106,39 @@ pub(super) struct Book {
     released: BTreeMap<Meta, Shape>,
     /// The last that is no replicated resource any more.
     letting_go: Option<(Meta, Shape)>,
+    /// Writes that wait for a place in a log: nothing of them is durable, and need not be.
+    pub(super) staged: HashMap<Arc<str>, Kept>,
+    /// The bodies that logs name, and the sites that may have them.
+    pub(super) logged: HashMap<Arc<str>, BTreeSet<Site>>,
+    /// This site's own writes in logs.
+    pub(super) own: BTreeMap<Key, OpId>,
     /// What this site accepted and every replica has executed, since the last look.
     completed: Vec<Finished>,
+    /// What this site accepted and finished in its turn, and perhaps not every replica.
+    pub(super) in_turn: Vec<Finished>,
 }
 
 impl Book {
     /// What is on the disk, and the machine's records.
-    pub(super) async fn read(vault: &Vault) -> Result<(Book, Vec<Record>), store::Error> {
+    pub(super) async fn read(vault: &Vault, here: &Site) -> Result<(Book, Vec<Record>), store::Error> {
         let mut book = Book::default();
         let mut records = Vec::new();
+        for (key, finished) in vault.all::<Finished>(Table::Finished).await? {
+            let number = key.try_into().map(u64::from_be_bytes).unwrap_or_default();
+            book.finished.push_back((number, finished));
+        }
         for (_, bytes) in vault.all::<Vec<u8>>(Table::Machine).await? {
             let record = Record::read(&bytes)
                 .map_err(|error| store::Error::Corrupt(format!("a record of the replicas: {error:?}")))?;
             if let Record::Operation(op) = &record {
-                book.open(op);
+                book.open(op, true);
             }
+            book.log(&record, here);
             records.push(record);
         }
         vault.each_kept(|kept| book.keep(&kept)).await?;
         for (key, shape) in vault.all::<Shape>(Table::Shape).await? {
             book.shapes.insert(Meta(String::from_utf8_lossy(&key).into()), shape);
-        }
-        for (key, finished) in vault.all::<Finished>(Table::Finished).await? {
-            let number = key.try_into().map(u64::from_be_bytes).unwrap_or_default();
-            book.finished.push_back((number, finished));
         }
         for (key, released) in vault.all::<Shape>(Table::Released).await? {
             book.released.insert(Meta(String::from_utf8_lossy(&key).into()), released);
@@ -146,10 +159,11 @@ impl Book {
         for key in remove {
             match &key {
                 Key::Operation(id) => self.close(id, with, changes),
-                Key::State(meta) => {
+                Key::State(meta) | Key::Ordered(meta) => {
                     touched.push(meta.clone());
                     self.let_go(meta, changes);
                 }
+                Key::Order(_) => self.cut(&key, None, changes),
                 Key::Site => {}
             }
             changes.push(Change::remove(Table::Machine, bytes_of(&key)));
@@ -158,16 +172,14 @@ impl Book {
         for record in put {
             match &record {
                 Record::Operation(op) => {
-                    self.open(op);
-                    let body = op.body.as_ref().filter(|Body(id)| !self.kept.contains_key(id));
-                    if let Some(kept) =
-                        body.and_then(|Body(id)| with.staged.iter().find(|kept| kept.id == *id))
-                    {
-                        self.keep(kept);
-                        changes.push(Change::put(Table::Kept, kept.id.as_bytes(), kept));
-                    }
+                    self.open(op, true);
+                    self.keep_body(op, with.staged, changes);
                 }
-                Record::State { map, .. } => {
+                Record::Order(_) => self.put_in_log(&record, with, changes),
+                Record::State { map, .. } | Record::Ordered { map, .. } => {
+                    for (op, _) in self.log(&record, with.here) {
+                        self.keep_body(&op, with.staged, changes);
+                    }
                     touched.push(map.meta.clone());
                     if let Some(local) = map.local(with.here) {
                         locals.push((map.meta.clone(), local));
@@ -202,6 +214,16 @@ impl Book {
         }
     }
 
+    /// A write's body becomes durable with the record that names it.
+    pub(super) fn keep_body(&mut self, op: &Operation, staged: &[Kept], changes: &mut Vec<Change>) {
+        let Some(Body(id)) = op.body.as_ref().filter(|Body(id)| !self.kept.contains_key(id)) else { return };
+        let waited = self.staged.remove(id);
+        if let Some(kept) = waited.as_ref().or_else(|| staged.iter().find(|kept| kept.id == *id)) {
+            self.keep(kept);
+            changes.push(Change::put(Table::Kept, kept.id.as_bytes(), kept));
+        }
+    }
+
     /// Every replica has executed what this write is: it is erased.
     pub(super) fn complete(
         &mut self,
@@ -212,18 +234,20 @@ impl Book {
     ) {
         if let Some((id, open)) = self.bodies.get(&body.0).and_then(|id| Some((id, self.ops.get_mut(id)?))) {
             open.body = None;
-            if id.site == *here {
+            if id.site == *here && open.sure {
                 let (op, meta, status) = (id.clone(), open.meta.clone(), open.status);
                 let sites = members(&meta);
-                self.completed.push(Finished { op, meta, status, sites });
+                self.completed.push(Finished { op, meta, status, sites, place: None });
             }
         }
         self.erase(body, changes);
     }
 
     /// No site needs this write any more.
-    fn erase(&mut self, Body(id): &Body, changes: &mut Vec<Change>) {
+    pub(super) fn erase(&mut self, Body(id): &Body, changes: &mut Vec<Change>) {
         self.bodies.remove(id);
+        self.staged.remove(id);
+        self.logged.remove(id);
         if let Some(info) = self.kept.remove(id) {
             self.kept_bytes = self.kept_bytes.saturating_sub(info.bytes);
             changes.push(Change::remove(Table::Kept, id.as_bytes()));
@@ -298,12 +322,15 @@ impl Book {
         self.finished.iter().rev().map(|(_, finished)| finished).find(|finished| finished.op == *op)
     }
 
-    fn open(&mut self, op: &Operation) {
-        let status = self.ops.get(&op.id).and_then(|open| open.status);
+    pub(super) fn open(&mut self, op: &Operation, sure: bool) {
+        let before = self.ops.get(&op.id);
+        let (status, sure) =
+            (before.and_then(|open| open.status), sure || before.is_some_and(|open| open.sure));
         if let Some(Body(id)) = &op.body {
             self.bodies.insert(Arc::clone(id), op.id.clone());
         }
-        self.ops.insert(op.id.clone(), Open { meta: op.resource.clone(), body: op.body.clone(), status });
+        self.ops
+            .insert(op.id.clone(), Open { meta: op.resource.clone(), body: op.body.clone(), status, sure });
     }
 
     fn keep(&mut self, kept: &Kept) {
@@ -317,13 +344,17 @@ impl Book {
         if let Some(body) = &open.body {
             self.erase(body, changes);
         }
-        let number = self.finished.back().map_or(0, |(number, _)| number.saturating_add(1));
         let sites = if with.withdrawn.contains(id) { Vec::new() } else { (with.members)(&open.meta) };
-        let finished = Finished { op: id.clone(), meta: open.meta, status: open.status, sites };
+        let finished = Finished { op: id.clone(), meta: open.meta, status: open.status, sites, place: None };
         // What has no body any more was completed before.
         if id.site == *with.here && open.body.is_some() && !finished.sites.is_empty() {
             self.completed.push(finished.clone());
         }
+        self.remember(finished, changes);
+    }
+
+    pub(super) fn remember(&mut self, finished: Finished, changes: &mut Vec<Change>) {
+        let number = self.finished.back().map_or(0, |(number, _)| number.saturating_add(1));
         changes.push(Change::put(Table::Finished, number.to_be_bytes(), &finished));
         self.finished.push_back((number, finished));
         while self.finished.len() > FINISHED {
@@ -332,7 +363,7 @@ impl Book {
         }
     }
 
-    fn find_shape(&mut self, meta: &Meta, changes: &mut Vec<Change>) {
+    pub(super) fn find_shape(&mut self, meta: &Meta, changes: &mut Vec<Change>) {
         if is_provisional(meta) || self.shapes.contains_key(meta) {
             return;
         }

@@ -11,12 +11,13 @@ use tokio::sync::oneshot;
 
 use super::book::is_provisional;
 use super::execute::{inline, is_storable};
+use super::reads::Reader;
 use super::{Deed, Keeper};
 use crate::replicas::request::{Scoped, Wanted};
 use crate::replicas::{Answered, Stand};
 
 /// So many wait at once; the next is told to come again.
-const WAITING: usize = 10_000;
+pub(super) const WAITING: usize = 10_000;
 
 /// What the client sent, for the first execution. Never stored.
 type Sender = (Box<Parts>, Option<Scoped>);
@@ -25,24 +26,25 @@ type Sender = (Box<Parts>, Option<Scoped>);
 #[derive(Default)]
 pub(super) struct Clients {
     last: u64,
-    waiting: BTreeMap<Ticket, Client>,
+    pub(super) waiting: BTreeMap<Ticket, Client>,
     by_op: BTreeMap<OpId, Ticket>,
     senders: BTreeMap<OpId, Sender>,
 }
 
-enum Client {
+pub(super) enum Client {
     Write {
         answer: oneshot::Sender<Answered>,
         meta: Option<Meta>,
         op: Option<OpId>,
         response: Option<Response<Bytes>>,
     },
+    Read(Reader),
     Change(oneshot::Sender<Reply>),
     Compare(oneshot::Sender<BTreeMap<Site, Option<Standing>>>),
 }
 
 impl Clients {
-    fn ticket(&mut self) -> Ticket {
+    pub(super) fn ticket(&mut self) -> Ticket {
         self.last = self.last.wrapping_add(1);
         Ticket(self.last)
     }
@@ -78,8 +80,13 @@ impl Keeper {
         let client = Client::Write { answer, meta, op: None, response: None };
         self.clients.waiting.insert(ticket, client);
         let id = std::sync::Arc::clone(&kept.id);
-        self.event_with(Event::Accept { ticket, write }, &[kept], Vec::new());
-        let Some(accepted) = self.book.op_of(&id).cloned() else { return };
+        self.event_with(Event::Accept { ticket, write }, std::slice::from_ref(&kept), Vec::new());
+        let accepted = self.book.op_of(&id).or_else(|| self.machine.accepted(ticket)).cloned();
+        let Some(accepted) = accepted else { return };
+        if !self.book.is_kept(&id) && self.machine.accepted(ticket).is_some() {
+            // It waits for its place in the order.
+            self.book.stage(kept);
+        }
         self.replicas.counts.accepted.add(1);
         if let Some(Client::Write { op, .. }) = self.clients.waiting.get_mut(&ticket) {
             *op = Some(accepted.clone());
@@ -113,6 +120,12 @@ impl Keeper {
         self.event(Event::Compare { ticket, resource });
     }
 
+    /// Forgets what was sent with writes that nobody executes any more: another took their place in a log.
+    pub(super) fn forget_senders(&mut self) {
+        let (book, by_op) = (&self.book, &self.clients.by_op);
+        self.clients.senders.retain(|op, _| book.op(op).is_some() || by_op.contains_key(op));
+    }
+
     /// They were compared.
     pub(super) fn compared(&mut self, ticket: Ticket, sites: BTreeMap<Site, Option<Standing>>) {
         if let Some(Client::Compare(answer)) = self.clients.waiting.remove(&ticket) {
@@ -139,11 +152,15 @@ impl Keeper {
         }
         match self.clients.waiting.remove(&ticket) {
             Some(Client::Write { answer, meta, response, .. }) => {
-                let named = op.as_ref().and_then(|op| self.book.op(op)).map(|open| open.meta.clone());
+                let finished = |op| self.book.finished(op).map(|finished| finished.meta.clone());
+                let named = op
+                    .as_ref()
+                    .and_then(|op| self.book.op(op).map(|open| open.meta.clone()).or_else(|| finished(op)));
                 let meta = named.or(meta).filter(|meta| !is_provisional(meta));
                 let sites = op.as_ref().map(|op| self.stands(op)).unwrap_or_default();
                 let _ = answer.send(Answered { reply, op, meta, response, sites });
             }
+            Some(Client::Read(reader)) => reader.answer(reply),
             Some(Client::Change(answer)) => drop(answer.send(reply)),
             // The resource is not known: nobody is told of any replica.
             Some(Client::Compare(answer)) => drop(answer.send(BTreeMap::new())),
@@ -154,12 +171,14 @@ impl Keeper {
     /// The disk takes nothing: nobody waits for that. What was decided goes on once it does.
     pub(super) fn tell_all_unknown(&mut self) {
         for (ticket, client) in std::mem::take(&mut self.clients.waiting) {
-            if let Client::Write { answer, meta, op, .. } = client {
-                let meta = meta.filter(|meta| !is_provisional(meta));
-                let sites = op.as_ref().map(|op| self.stands(op)).unwrap_or_default();
-                let _ = answer.send(Answered { reply: Reply::Unknown, op, meta, response: None, sites });
-            } else {
-                self.clients.waiting.insert(ticket, client);
+            match client {
+                Client::Write { answer, meta, op, .. } => {
+                    let meta = meta.filter(|meta| !is_provisional(meta));
+                    let sites = op.as_ref().map(|op| self.stands(op)).unwrap_or_default();
+                    let _ = answer.send(Answered { reply: Reply::Unknown, op, meta, response: None, sites });
+                }
+                Client::Read(reader) => reader.answer(Reply::Unavailable),
+                client => drop(self.clients.waiting.insert(ticket, client)),
             }
         }
         self.clients.by_op.clear();
@@ -171,7 +190,11 @@ impl Keeper {
             let finished = self.book.finished(op);
             let done = |site: &scope::Site| {
                 let status = finished.and_then(|finished| finished.status).filter(|_| *site == self.here);
-                (site.clone(), Stand::Done(status))
+                let behind = finished.is_some_and(|finished| {
+                    let place = finished.place;
+                    place.is_some_and(|place| !self.machine.has_finished(&finished.meta, site, place))
+                });
+                (site.clone(), if behind { Stand::Pending } else { Stand::Done(status) })
             };
             return finished.map(|finished| finished.sites.iter().map(done).collect()).unwrap_or_default();
         };

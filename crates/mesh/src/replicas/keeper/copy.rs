@@ -146,7 +146,7 @@ pub(super) async fn fetch(core: Rc<Core>, from: Site, meta: Meta) -> Option<Copi
     for op in &copied.snapshot.ops {
         let Some(replica::Body(id)) = &op.body else { continue };
         if !copied.writes.iter().any(|kept| kept.id == *id) {
-            copied.writes.push(peers::fetch(&core, &from, id).await?);
+            copied.writes.push(peers::fetch(&core, &from, id).await??);
         }
     }
     let fits = copied.bytes() <= LONGEST && copied.writes.iter().all(is_storable);
@@ -159,11 +159,18 @@ pub(super) async fn install(
     vault: Vault,
     meta: Meta,
     local: Option<LocalId>,
+    own: Option<Shape>,
 ) -> Result<(Option<LocalId>, Copied), ()> {
     let copied: Option<Copied> = vault.get(Table::Copy, meta.0.as_bytes()).await.map_err(drop)?;
     let copied = copied.ok_or(())?;
     let (state, name) = (core.state(), Name::from(&meta));
-    let to = Installer { core: &core, state: &state, copied: &copied, name: &name };
+    // What is nowhere else is addressed as it is here.
+    let unknown = copied.shape == Shape::default();
+    let shape = own.filter(|_| unknown).unwrap_or_else(|| copied.shape.clone());
+    if unknown && local.is_some() && shape == Shape::default() {
+        return Err(());
+    }
+    let to = Installer { core: &core, state: &state, copied: &copied, shape: &shape, name: &name };
     let local = local.as_ref().map(Name::from);
     let installed = if let Some(content) = &copied.content {
         Some(to.put(local, content).await.ok_or(())?)
@@ -188,13 +195,14 @@ struct Installer<'i> {
     core: &'i Core,
     state: &'i State,
     copied: &'i Copied,
+    shape: &'i Shape,
     /// For clients.
     name: &'i Name,
 }
 
 impl Installer<'_> {
     async fn put(&self, local: Option<Name>, content: &Represented) -> Option<Name> {
-        let shape = &self.copied.shape;
+        let shape = self.shape;
         let path = shape.path(self.name);
         let kind = execute::kind(self.state, self.name.service(), &shape.kind, &path)?;
         let document = portable(&content.document, kind);
@@ -214,7 +222,7 @@ impl Installer<'_> {
 
     /// In one step where the service can, else in two.
     async fn replace(&self, local: Name, document: &Bytes, kind: &Kind) -> Option<Name> {
-        let path = self.copied.shape.path(&local);
+        let path = self.shape.path(&local);
         for method in [Method::PUT, Method::PATCH] {
             match self.ask(method, &path, Some(b"application/json"), document.clone()).await? {
                 status if is_done(status) => return Some(local),
@@ -228,7 +236,7 @@ impl Installer<'_> {
     }
 
     async fn create(&self, document: &Bytes, kind: &Kind) -> Option<Name> {
-        let own = self.copied.shape.path(self.name);
+        let own = self.shape.path(self.name);
         if self.copied.map.chosen {
             let put = self.ask(Method::PUT, &own, Some(b"application/json"), document.clone()).await;
             return put.filter(|status| is_done(*status)).map(|_| self.name.clone());
@@ -243,7 +251,7 @@ impl Installer<'_> {
     }
 
     async fn delete(&self, local: &Name) -> Option<()> {
-        let path = self.copied.shape.path(local);
+        let path = self.shape.path(local);
         let status = self.ask(Method::DELETE, &path, None, Bytes::new()).await?;
         (is_done(status) || matches!(status, 404 | 410)).then_some(())
     }

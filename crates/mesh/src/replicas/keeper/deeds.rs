@@ -52,6 +52,7 @@ impl Keeper {
                     self.send(to, messages);
                 }
             }
+            Effect::Read { ticket, .. } => self.may_read(ticket),
             Effect::Wake { timer, after_ms } => self.wake(timer, after_ms),
             Effect::CopyState { resource, from } => {
                 let (core, news) = (Rc::clone(&self.core), self.news.clone());
@@ -77,7 +78,7 @@ impl Keeper {
                 self.note(&json!({ "clock ahead": site.name(), "ms": ahead_ms }));
             }
             // These were taken down before.
-            Effect::Persist { .. } | Effect::Erase(_) => {}
+            Effect::Persist { .. } | Effect::Erase(_) | Effect::Finished { .. } => {}
         }
     }
 
@@ -88,13 +89,15 @@ impl Keeper {
         local: Option<LocalId>,
         authority: Authority,
     ) -> Job {
-        let chosen = self.machine.map(&operation.resource).is_some_and(|map| map.chosen);
+        let map = self.machine.map(&operation.resource);
+        let chosen = map.is_some_and(|map| map.chosen);
+        let ordered = map.is_some_and(|map| map.level.order() == replica::order::Order::Log);
         let sender = match authority {
             Authority::Sender => self.clients.sender(&execution.op),
             Authority::Site | Authority::Unproven => None,
         };
         let (core, vault) = (Rc::clone(&self.core), self.vault.clone());
-        Job { core, vault, operation, execution, local, authority, chosen, sender }
+        Job { core, vault, operation, execution, local, authority, chosen, ordered, sender }
     }
 
     fn execute(
@@ -206,8 +209,9 @@ impl Keeper {
     fn install(&mut self, resource: Meta, local: Option<LocalId>) {
         self.busy += 1;
         let (core, vault, news) = (Rc::clone(&self.core), self.vault.clone(), self.news.clone());
+        let own = self.book.own_shape(&resource, local.as_ref());
         spawn_local(async move {
-            let installed = copy::install(core, vault, resource.clone(), local).await.ok();
+            let installed = copy::install(core, vault, resource.clone(), local, own).await.ok();
             let installed = installed.map(|(local, copied)| (local, Box::new(copied)));
             let _ = news.send(News::Installed { resource, installed });
         });
@@ -217,8 +221,11 @@ impl Keeper {
         let Some((local, copied)) = installed else { return self.event(Event::CopyFailed { resource }) };
         self.replicas.counts.copied.add(1);
         let mut changes = vec![Change::remove(Table::Copy, resource.0.as_bytes())];
-        let shape = Shape { local: local.clone(), ..copied.shape.clone() };
-        self.book.set_shape(&resource, shape, &mut changes);
+        // Of what was never there nobody knows more than that.
+        if copied.shape != Shape::default() {
+            let shape = Shape { local: local.clone(), ..copied.shape.clone() };
+            self.book.set_shape(&resource, shape, &mut changes);
+        }
         self.event_with(Event::Installed { resource, local }, &copied.writes, changes);
     }
 

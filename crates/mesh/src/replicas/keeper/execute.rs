@@ -39,6 +39,8 @@ pub(super) struct Job {
     pub(super) authority: Authority,
     /// Whether every site's service has the resource under the same id.
     pub(super) chosen: bool,
+    /// Its writes have one order.
+    pub(super) ordered: bool,
     /// What the client sent, where this is its own request.
     pub(super) sender: Option<(Box<Parts>, Option<Scoped>)>,
 }
@@ -156,8 +158,9 @@ impl Job {
         }
         let credentials = credentials(state, &kept.service);
         if self.authority == Authority::Unproven && credentials.is_empty() {
-            // Nobody vouches for the sender, whose token is gone.
-            return Err(Outcome::Refused { status: 403 });
+            // Nobody vouches for the sender, whose token is gone. Where writes have one order that is so when the leader
+            // changes, and no word of the service on the write.
+            return Err(if self.ordered { Outcome::NotExecuted } else { Outcome::Refused { status: 403 } });
         }
         let replay = replay::replay(kept, class, how, &target).ok_or(Outcome::NotExecuted)?;
         let (head, body) = under(credentials, replay);

@@ -9,6 +9,7 @@ use scope::Site;
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
+use super::book::Shape;
 use super::copy::{Copied, Source};
 use super::execute::{LONGEST_NAME, inline, is_storable};
 use super::vault::Table;
@@ -49,8 +50,7 @@ impl Keeper {
             if !message.map().is_none_or(|map| map.involved().any(|site| site == from)) {
                 return Err(StatusCode::FORBIDDEN);
             }
-            let names = peers::operations(&message).iter().filter(|op| self.book.op(&op.id).is_none());
-            let ids = names.filter_map(|op| op.body.as_ref()).map(|Body(id)| id.clone());
+            let ids = peers::bodies(&message, |op| self.book.op(op).is_none()).into_iter().map(|Body(id)| id);
             let here = |id: &str| self.book.is_kept(id) || writes.iter().any(|kept| *kept.id == *id);
             let lacking = ids.filter(|id| !here(id)).collect();
             opened.push((message, writes, lacking));
@@ -71,8 +71,10 @@ impl Keeper {
                 let mut all = true;
                 for id in lacking {
                     match peers::fetch(&core, &from, &id).await {
-                        Some(kept) => writes.push(kept),
-                        None => all = false,
+                        Some(Some(kept)) => writes.push(kept),
+                        // What is in a log and was erased was given to every site.
+                        Some(None) if matches!(message, Message::Order(_)) => {}
+                        Some(None) | None => all = false,
                     }
                 }
                 if all {
@@ -112,7 +114,7 @@ impl Keeper {
 
     fn give_write(&self, from: &Site, id: &str, reply: oneshot::Sender<Told>) {
         let of = self.book.op_of(id).and_then(|op| self.book.op(op));
-        if !of.is_some_and(|open| self.shares(from, &open.meta)) {
+        if !of.is_some_and(|open| self.shares(from, &open.meta)) && !self.book.is_for(id, from) {
             return drop(reply.send(told(StatusCode::NOT_FOUND)));
         }
         let (vault, id) = (self.vault.clone(), id.to_owned());
@@ -125,7 +127,9 @@ impl Keeper {
     }
 
     fn read_state(&self, from: &Site, meta: &Meta, reply: oneshot::Sender<Told>) {
-        let shape = self.book.shape(meta).cloned();
+        // What never came to be has no shape.
+        let absent = || (!self.machine.is_readable(meta)).then(Shape::default);
+        let shape = self.book.shape(meta).cloned().or_else(absent);
         let (true, Some((map, snapshot)), Some(shape)) =
             (self.shares(from, meta), self.machine.snapshot(meta), shape)
         else {

@@ -6,9 +6,9 @@
 //! again and again, new writes are refused, and nothing that was decided is lost: an outcome that a service gave is
 //! worth more than a fresh start from the records, which would leave it in doubt.
 //!
-//! In the order in which a write meets them: `clients` (who waits), `book` (what is remembered), `journal`, `durable`,
-//! `vault` and `seal` (the disk), `deeds`, `execute` and `replay` (the service), `peers` and `inbound` (other sites),
-//! `copy` (states), `show` and `webhook` (what is told).
+//! In the order in which a write meets them: `clients` (who waits), `book` and `logs` (what is remembered), `journal`,
+//! `durable`, `vault` and `seal` (the disk), `deeds`, `execute` and `replay` (the service), `peers` and `inbound` (other
+//! sites), `copy` (states), `show` and `webhook` (what is told). `reads`: reads that wait for all that.
 
 mod book;
 mod clients;
@@ -18,7 +18,9 @@ mod durable;
 mod execute;
 mod inbound;
 mod journal;
+mod logs;
 mod peers;
+mod reads;
 mod replay;
 mod seal;
 mod show;
@@ -196,8 +198,10 @@ impl Keeper {
         making: Making,
     ) -> Result<(Keeper, UnboundedReceiver<Order>, UnboundedReceiver<News>), String> {
         let vault = open_vault(&making.opening).await?;
-        let (book, records) = Book::read(&vault).await.map_err(|error| error.to_string())?;
         let here = making.first.settings.site.clone();
+        let (mut book, records) = Book::read(&vault, &here).await.map_err(|error| error.to_string())?;
+        let mut orphaned = Vec::new();
+        book.erase_orphans(&records, &mut orphaned);
         let machine = Machine::restore(here.clone(), making.machine, records);
         let (news, told) = unbounded_channel();
         let core = Rc::new(Core::new(making.shared, making.counts, making.first));
@@ -227,7 +231,7 @@ impl Keeper {
         let mut draw = [0; 8];
         keeper.core.random(&mut draw);
         keeper.machine.start(now_ms(), u64::from_le_bytes(draw), &mut effects);
-        keeper.take(effects, &[], &BTreeSet::new(), Vec::new());
+        keeper.take(effects, &[], &BTreeSet::new(), orphaned);
         for meta in keeper.book.all_released() {
             keeper.released(&meta, false);
         }
@@ -274,6 +278,8 @@ impl Keeper {
     fn order(&mut self, order: Order) {
         match order {
             Order::Write(wanted, answer) => self.write(*wanted, answer),
+            Order::Read(resource, confirm, begin) => self.read(resource, confirm, begin),
+            Order::HasRead(ticket) => self.has_read(ticket),
             Order::Fate(op, answer) => drop(answer.send(self.fate(&op))),
             Order::Asked(from, asked, reply) => self.asked(from, asked, reply),
             Order::Admin(admin) => self.administer(admin),
@@ -364,6 +370,11 @@ impl Keeper {
                     touched = self.book.record(put, remove, &with, &mut changes);
                 }
                 Effect::Erase(body) => self.book.complete(&body, &self.here, members, &mut changes),
+                Effect::Finished { resource, op, place, executed } => {
+                    let sites = if executed { members(&resource) } else { Vec::new() };
+                    let own = op.site == self.here;
+                    self.book.finish((&op, own), &resource, place, sites, &mut changes);
+                }
                 effect => {
                     // Before the record of it goes: what to remove has to be known after a restart too.
                     self.note_release(&effect, &mut changes);
@@ -383,9 +394,17 @@ impl Keeper {
     /// Which sites can be reached, and what there is to count.
     fn look(&mut self) {
         self.look_at_sites();
+        let machine = &self.machine;
+        let completed = self.book.completed_in_turn(|own, place| {
+            own.sites.iter().all(|site| machine.has_finished(&own.meta, site, place))
+        });
+        for finished in &completed {
+            self.tell_completed(finished);
+        }
         self.glances = self.glances.wrapping_add(1);
         if self.glances % 5 == 1 {
             self.core.state().sweep();
+            self.forget_senders();
             self.count();
         }
     }

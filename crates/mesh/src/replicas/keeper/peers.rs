@@ -9,7 +9,7 @@ use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use link::Lane;
 use plan::{Knowledge, Reach};
-use replica::{Body, Message, Operation};
+use replica::{Body, Machine, Message, OpId};
 use scope::Site;
 use tokio::time::timeout;
 
@@ -99,8 +99,7 @@ pub(super) async fn send(core: Rc<Core>, vault: Vault, to: Site, messages: Vec<M
     let mut bytes = 0;
     for message in messages {
         let mut writes = Vec::new();
-        for op in operations(&message) {
-            let Some(Body(id)) = &op.body else { continue };
+        for Body(id) in Machine::bodies(&message) {
             if bytes >= INLINE_BYTES {
                 break;
             }
@@ -116,20 +115,25 @@ pub(super) async fn send(core: Rc<Core>, vault: Vault, to: Site, messages: Vec<M
     told.is_some_and(|(status, _)| status.is_success())
 }
 
-/// The operations that a message brings.
-pub(super) fn operations(message: &Message) -> &[Operation] {
+/// The bodies that a message names, but for those of operations that are known.
+pub(super) fn bodies(message: &Message, is_new: impl Fn(&OpId) -> bool) -> Vec<Body> {
     match message {
-        Message::Operations { operations, .. } => operations,
-        _ => &[],
+        Message::Operations { operations, .. } => {
+            operations.iter().filter(|op| is_new(&op.id)).filter_map(|op| op.body.clone()).collect()
+        }
+        message => Machine::bodies(message),
     }
 }
 
-/// Asks another site for a write.
-pub(super) async fn fetch(core: &Core, from: &Site, id: &str) -> Option<Kept> {
+/// Asks another site for a write: nothing where it has none.
+pub(super) async fn fetch(core: &Core, from: &Site, id: &str) -> Option<Option<Kept>> {
     let path = format!("{}{id}", wire::WRITES);
     let (status, body) = exchange(core, from, Method::GET, &path, Bytes::new()).await?;
+    if status == StatusCode::NOT_FOUND {
+        return Some(None);
+    }
     let kept: Kept = postcard::from_bytes(&body).ok().filter(|_| status.is_success())?;
-    (*kept.id == *id && is_storable(&kept)).then_some(kept)
+    (*kept.id == *id && is_storable(&kept)).then_some(Some(kept))
 }
 
 /// One question to another site's keeper, and its answer.

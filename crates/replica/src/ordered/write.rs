@@ -1,0 +1,165 @@
+//! A client's write becomes an entry of the log, and entries of the log become turns.
+
+use order::{Needs, Refusal};
+
+use super::{Line, Ordered, Purpose, Ruling, Turn, Waiting, group};
+use crate::event::{Effect, Reply, Subject, Ticket, Write};
+use crate::machine::Machine;
+use crate::map::{Naming, ReplicaMap};
+use crate::operation::{Class, Level, LocalId, Meta, OpId, Operation};
+use crate::record::{self, Stage};
+use crate::version::Version;
+
+impl Machine {
+    /// Asks for a place in the order, or refuses the write with no effect anywhere.
+    pub(crate) fn accept_ordered(&mut self, ticket: Ticket, write: Write) {
+        let map = match self.ordered_map(&write) {
+            Ok(map) => map,
+            Err(reply) => return self.call.effects.push(Effect::Answer { ticket, op: None, reply }),
+        };
+        self.counter = self.counter.saturating_add(1);
+        self.call.site = true;
+        let id = OpId { site: self.here.clone(), epoch: self.epoch, counter: self.counter };
+        let operation = Operation {
+            id: id.clone(),
+            resource: map.meta.clone(),
+            class: write.class,
+            doubt: write.doubt,
+            // The log says what comes before what.
+            seen: Version::default(),
+            stamp: self.clock.tick(self.call.wall_ms),
+            on_behalf_of: write.on_behalf_of,
+            body: Some(write.body),
+        };
+        let waiting = Waiting { resource: map.meta.clone(), index: None, verdict: None, ticks: 0 };
+        self.ordering.waiting.insert(id.clone(), waiting);
+        self.asked.insert(id.clone(), ticket);
+        self.senders.insert(id);
+        let needs = if map.level == Level::Strong { Needs::All } else { Needs::Majority };
+        let (group, purpose) = (group(&map), Purpose::Write(Box::new(operation.clone())));
+        let bytes = record::encode(&Line::Write { map, operation });
+        let ticket = self.ordering.ticket(purpose);
+        self.order(order::Event::Propose { ticket, group, bytes, needs });
+    }
+
+    /// Where the replicas of what is written are, or will be.
+    fn ordered_map(&mut self, write: &Write) -> Result<ReplicaMap, Reply> {
+        let named = match &write.subject {
+            Subject::Existing(meta) | Subject::New { naming: Naming::Chosen(meta), .. } => Some(meta),
+            Subject::New { naming: Naming::FirstReplica, .. } => None,
+        };
+        if let Some(entry) = named.and_then(|meta| self.ordering.entries.get(meta)) {
+            let asking = entry.running.as_ref().is_some_and(|running| running.stage == Stage::InDoubt);
+            return if entry.is_good() && !asking { Ok(entry.map.clone()) } else { Err(Reply::NotGood) };
+        }
+        let Subject::New { naming, level, sites } = &write.subject else { return Err(Reply::NoResource) };
+        if write.class != Class::Create || !sites.contains(&self.here) {
+            return Err(Reply::Senseless);
+        }
+        if sites.len() < 2 {
+            return Err(Reply::NoOrder);
+        }
+        let (meta, chosen) = match naming {
+            Naming::Chosen(meta) => (meta.clone(), true),
+            Naming::FirstReplica => (self.provisional(), false),
+        };
+        let stamp = self.clock.tick(self.call.wall_ms);
+        Ok(ReplicaMap::new(meta, *level, chosen, sites, stamp, &self.here))
+    }
+
+    /// The log has no place for what was asked of it, and never will.
+    pub(super) fn not_ordered(&mut self, purpose: Purpose, why: Refusal) {
+        match purpose {
+            Purpose::Write(operation) => {
+                let reply = match why {
+                    Refusal::Elsewhere(site) => Reply::Elsewhere(site),
+                    Refusal::Missing(site) => Reply::Missing(site),
+                    Refusal::NoMajority => Reply::NoMajority,
+                    Refusal::NotInGroup => Reply::NoOrder,
+                    Refusal::Overtaken | Refusal::Full => Reply::Unavailable,
+                };
+                self.ordering.waiting.remove(&operation.id);
+                self.senders.remove(&operation.id);
+                self.answer(&operation.id, reply);
+                self.call.effects.extend(operation.body.map(Effect::Erase));
+            }
+            Purpose::Ruling(meta, op) => {
+                if let Some(entry) = self.ordering.entries.get_mut(&meta) {
+                    entry.proposed.take_if(|proposed| *proposed == op);
+                }
+            }
+            Purpose::Read(ticket) => self.read_refused(ticket, Reply::NoMajority),
+        }
+    }
+
+    /// The next entry of a log.
+    pub(super) fn ordered_line(&mut self, index: u64, bytes: &[u8]) {
+        // What is not of this format was written by another version: every site skips it.
+        match record::decode(bytes) {
+            Ok(Line::Write { map, operation }) => self.queued(index, map, operation),
+            Ok(Line::Ruling { resource, op, verdict }) => self.decided(&resource, &op, verdict),
+            Err(_) => {}
+        }
+    }
+
+    /// A write has its place.
+    fn queued(&mut self, index: u64, map: ReplicaMap, operation: Operation) {
+        let (meta, id) = (operation.resource.clone(), operation.id.clone());
+        self.touch_ordered(&meta);
+        self.call.site = true;
+        if let Some(skew) = self.clock.see(self.call.wall_ms, operation.stamp) {
+            self.call.effects.push(Effect::Skewed { site: id.site.clone(), ahead_ms: skew.ahead_ms });
+        }
+        if id.site == self.here {
+            self.counter = self.counter.max(id.counter);
+        }
+        if let Some(waiting) = self.ordering.waiting.get_mut(&id) {
+            waiting.index = Some(index);
+        }
+        let entry = self.ordering.entries.entry(meta.clone()).or_insert_with(|| Ordered::new(map));
+        // A state that was copied may have it already.
+        if index >= entry.queue.done {
+            entry.queue.turns.insert(index, Turn { operation, verdict: None, tried: None });
+        }
+        self.take(&meta);
+    }
+
+    /// It is decided what becomes of a write.
+    fn decided(&mut self, meta: &Meta, op: &OpId, verdict: Ruling) {
+        self.touch_ordered(meta);
+        if let Some(waiting) = self.ordering.waiting.get_mut(op).filter(|waiting| waiting.verdict.is_none()) {
+            waiting.verdict = Some(verdict.clone());
+        }
+        let Some(entry) = self.ordering.entries.get_mut(meta) else { return };
+        entry.proposed.take_if(|proposed| proposed == op);
+        let mut turns = entry.queue.turns.values_mut();
+        let turn = turns.find(|turn| turn.operation.id == *op && turn.verdict.is_none());
+        let Some(turn) = turn else { return self.take(meta) };
+        turn.verdict = Some(verdict.clone());
+        let meta = match verdict {
+            Ruling::Execute { named: Some(LocalId(name)), .. } => self.rename_ordered(meta, Meta(name)),
+            Ruling::Execute { named: None, .. } => meta.clone(),
+            Ruling::Refuse { .. } | Ruling::Withdraw => {
+                self.overruled(meta, op);
+                meta.clone()
+            }
+        };
+        self.take(&meta);
+    }
+
+    /// The first replica gave the resource its name.
+    fn rename_ordered(&mut self, from: &Meta, to: Meta) -> Meta {
+        self.touch_ordered(&to);
+        let Some(mut entry) = self.ordering.entries.remove(from) else { return to };
+        entry.map = entry.map.named(to.clone());
+        for turn in entry.queue.turns.values_mut() {
+            turn.operation.resource = to.clone();
+        }
+        for waiting in self.ordering.waiting.values_mut().filter(|waiting| waiting.resource == *from) {
+            waiting.resource = to.clone();
+        }
+        self.ordering.busy.remove(from);
+        self.ordering.entries.insert(to.clone(), entry);
+        to
+    }
+}
