@@ -43,6 +43,7 @@ impl Shape {
 #[derive(Clone, Debug)]
 struct KeptInfo {
     bytes: u64,
+    service: String,
     kind: String,
     path: String,
 }
@@ -53,7 +54,8 @@ impl KeptInfo {
             Content::Inline(bytes) => bytes.len() as u64,
             Content::Spooled { length, .. } => *length,
         };
-        KeptInfo { bytes, kind: kept.kind.clone(), path: kept.path.clone() }
+        let (service, kind, path) = (kept.service.clone(), kept.kind.clone(), kept.path.clone());
+        KeptInfo { bytes, service, kind, path }
     }
 }
 
@@ -284,6 +286,13 @@ impl Book {
 
     pub(super) fn op(&self, op: &OpId) -> Option<&Open> {
         self.ops.get(op)
+    }
+
+    /// The service, the kind and the path of what an operation writes to.
+    pub(super) fn made_by(&self, op: &OpId) -> Option<(&str, &str, &str)> {
+        let Body(id) = self.ops.get(op)?.body.as_ref()?;
+        let info = self.kept.get(id)?;
+        Some((&info.service, &info.kind, info.path.trim_end_matches('/')))
     }
 
     pub(super) fn is_kept(&self, id: &str) -> bool {

@@ -19,6 +19,7 @@ use crate::core::{Core, State};
 use crate::leg::{self, Carried};
 use crate::problem::UNSENT;
 use crate::replicas::request::{Content, Kept, Name, Scoped};
+use crate::replicas::understand::has_dots;
 
 /// The longest answer that is read: it is held as a whole until its operation is durable.
 pub(super) const ANSWER_BYTES: usize = 16 << 20;
@@ -65,6 +66,8 @@ impl Job {
             Ok(request) => request,
             Err(outcome) => return outcome.into(),
         };
+        // The id of what was made is looked for in the answer, and others may have to be replaced.
+        head.headers.insert(http::header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         // Who reads the service's log, having to say what became of it, finds it there.
         if let Ok(name) = HeaderValue::try_from(self.execution.op.to_string()) {
             head.headers.insert(OPERATION, name);
@@ -150,7 +153,8 @@ impl Job {
             let carried = scoped.map(|scoped| carried(state, &scoped)).transpose()?;
             let (method, path) = replay::path(kept, class, how, &target);
             head.method = method;
-            head.uri = replay::with_query(&path, kept.query.as_deref()).ok_or(Outcome::NotExecuted)?;
+            // The client's own query: the kept one lacks credentials.
+            head.uri = replay::with_query(&path, head.uri.query()).ok_or(Outcome::NotExecuted)?;
             let body = replay::body(kept, how, &target, &mut head.headers).ok_or(Outcome::NotExecuted)?;
             return Ok((head, full(body), carried));
         }
@@ -317,6 +321,16 @@ pub(super) fn is_storable(kept: &Kept) -> bool {
     let query = kept.query.as_ref().map_or(0, String::len);
     let texts = kept.path.len() + kept.below.len() + query + kept.id.len();
     inline(kept) <= LONGEST_WRITE && headers <= LONGEST_HEADERS && texts <= LONGEST_NAME
+}
+
+/// Whether a write is to this resource, or makes it in its collection: for a resource nothing else is executed,
+/// whatever another site says that its write is.
+pub(super) fn is_to(kept: &Kept, meta: &replica::Meta) -> bool {
+    let (name, path) = (Name::from(meta), kept.path.trim_end_matches('/'));
+    let collection = name.path().rsplit_once('/').map_or("", |(collection, _)| collection);
+    let made_there = || if collection.is_empty() { path.is_empty() } else { path.ends_with(collection) };
+    let there = path.ends_with(name.path()) || kept.method == "POST" && made_there();
+    kept.service == name.service() && there && !has_dots(path) && !has_dots(&kept.below)
 }
 
 /// A request of Archipel's own with a body.

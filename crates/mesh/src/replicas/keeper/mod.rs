@@ -52,6 +52,7 @@ use self::copy::Copied;
 use self::journal::{Call, Journal};
 use self::peers::Outboxes;
 use self::vault::{Change, Vault};
+use super::admin::Refused;
 use super::wire::Told;
 use super::{Order, Replicas};
 use crate::core::{Core, Shared};
@@ -73,6 +74,8 @@ enum Deed {
     Tell(oneshot::Sender<Told>, Told),
     /// An administrator is told.
     Done(oneshot::Sender<bool>, bool),
+    /// The same, of what was in doubt.
+    Settled(oneshot::Sender<Result<(), Refused>>),
     /// Every replica has executed it: whoever wants to know is told.
     Completed(Box<Finished>),
 }

@@ -18,7 +18,7 @@ use crate::upstream::{Health, Settings, Upstreams};
 
 /// The pauses before it is told again. After the last nobody is told: whoever must know asks.
 const PAUSES: [Duration; 4] =
-    [Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30), Duration::from_secs(120)];
+    [Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30), Duration::from_mins(2)];
 /// For an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
