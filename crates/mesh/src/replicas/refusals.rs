@@ -48,6 +48,15 @@ pub(super) fn no_replica_here() -> Problem {
     .unsent()
 }
 
+pub(super) fn dots() -> Problem {
+    Problem::new(
+        StatusCode::BAD_REQUEST,
+        "bad-path",
+        "The path of a replicated resource has no `.` and no `..` in it",
+    )
+    .detail("a service may read such a path as another one: write it out")
+}
+
 pub(super) fn no_fields() -> Problem {
     Problem::new(
         StatusCode::UNPROCESSABLE_ENTITY,

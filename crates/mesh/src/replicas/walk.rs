@@ -18,7 +18,9 @@ use scope::{Plan, Site};
 use tokio::time::Instant;
 
 use super::group::Group;
-use super::refusals::{hidden, no_fields, no_replica_here, no_replication, not_readable, not_replicable};
+use super::refusals::{
+    dots, hidden, no_fields, no_replica_here, no_replication, not_readable, not_replicable,
+};
 use super::rewrite::Rewriting;
 use super::taken::{self, Understood};
 use super::understand::{self, Meaning, New, Target, understand};
@@ -189,6 +191,9 @@ impl<'a> At<'a> {
         head: Parts,
         body: LegBody,
     ) -> Outcome {
+        if understand::has_dots(head.uri.path()) {
+            return refuse(dots());
+        }
         let body = match self.take_body(body).await {
             Ok(body) => body,
             Err(problem) => return refuse(problem),
@@ -225,6 +230,9 @@ impl<'a> At<'a> {
         let settings = self.state.settings();
         let (name, kinds) = (&self.service.name, &settings.profile.kinds);
         let path = understand::plain(head.uri.path()).trim_end_matches('/').to_owned();
+        if understand::has_dots(&path) {
+            return Err(dots());
+        }
         let new = understand::makes(kinds, name, &head.method, &path).ok_or_else(|| not_replicable(&head))?;
         taken::check_credential(settings, name, &head.headers)?;
         let mut path = path;
