@@ -57,6 +57,15 @@ pub(super) fn dots() -> Problem {
     .detail("a service may read such a path as another one: write it out")
 }
 
+pub(super) fn too_long() -> Problem {
+    Problem::new(
+        StatusCode::URI_TOO_LONG,
+        "too-long",
+        "The path and the query are too long to be kept for other replicas",
+    )
+    .detail("4 KiB can be")
+}
+
 pub(super) fn no_fields() -> Problem {
     Problem::new(
         StatusCode::UNPROCESSABLE_ENTITY,

@@ -433,6 +433,8 @@ fn what_cannot_be_replicated_is_refused_with_words() {
     credential().ask(&format!("GET /images/{META}"), &[("signature", "x")], "").is_problem(422, "signed");
     assert_eq!(credential().ask("GET /images", &[signed], "").status(), 200, "nothing of it is rewritten");
     stage().ask(&format!("PATCH /images/{META}"), &[], "what?").is_problem(422, "no-fields");
+    let outcome = stage().ask(&format!("PUT /images/{META}?{}", "x".repeat(4096)), &[], "");
+    outcome.is_problem(414, "too-long");
     let long = Box::leak("x".repeat(1001).into_boxed_str());
     let outcome = stage().ask(&format!("PUT /images/{META}"), &[], long);
     outcome.is_problem(413, "body-too-long");

@@ -18,8 +18,9 @@ use scope::{Plan, Site};
 use tokio::time::Instant;
 
 use super::group::Group;
+use super::keeper::is_storable;
 use super::refusals::{
-    dots, hidden, no_fields, no_replica_here, no_replication, not_readable, not_replicable,
+    dots, hidden, no_fields, no_replica_here, no_replication, not_readable, not_replicable, too_long,
 };
 use super::rewrite::Rewriting;
 use super::taken::{self, Understood};
@@ -105,9 +106,10 @@ pub(crate) fn check(at: At<'_>, head: &Parts, plan: &Plan) -> Result<(), Problem
 }
 
 impl<'a> At<'a> {
-    /// Where this service has replicated resources, or may have. One look at a counter where there are none.
+    /// Where this service has replicated resources, or may have. One look at a number where there are none.
     fn replicas(&self) -> Option<&'a Replicas> {
-        let replicas = self.core.shared.replicas.as_ref().filter(|replicas| !replicas.known.is_empty())?;
+        let has = |replicas: &&Replicas| replicas.known.may_have(&self.service.name);
+        let replicas = self.core.shared.replicas.as_ref().filter(has)?;
         let settings = self.state.settings();
         (!settings.observe && settings.profile.kinds.any(&self.service.name)).then_some(replicas)
     }
@@ -334,6 +336,9 @@ impl<'a> At<'a> {
         let mut wanted = taken::wanted(self.core, settings, name, understood, head, body, self.carried);
         if let Some(Err(problem)) = rewriting.as_ref().map(|own| own.conditions(&mut wanted.head.headers)) {
             return Ok(problem.into_response());
+        }
+        if !is_storable(&wanted.kept) {
+            return refuse(too_long());
         }
         let Some(answered) = replicas.write(wanted).await else {
             let detail = "the keeper of replicated resources has stopped".to_owned();

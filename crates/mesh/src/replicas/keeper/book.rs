@@ -1,6 +1,6 @@
 //! What the keeper remembers of what it recorded: the same as on the disk, where it is needed at once.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use replica::{Body, Key, LocalId, Meta, OpId, Operation, Record};
@@ -8,7 +8,7 @@ use scope::Site;
 use serde::{Deserialize, Serialize};
 
 use super::vault::{Change, Table, Vault};
-use crate::replicas::request::{Content, Kept, Name};
+use crate::replicas::request::{Kept, Name};
 
 /// So many operations that are over are remembered, for who asks what became of one.
 const FINISHED: usize = 10_000;
@@ -50,10 +50,7 @@ struct KeptInfo {
 
 impl KeptInfo {
     fn of(kept: &Kept) -> KeptInfo {
-        let bytes = match &kept.content {
-            Content::Inline(bytes) => bytes.len() as u64,
-            Content::Spooled { length, .. } => *length,
-        };
+        let bytes = super::execute::weight(kept);
         let (service, kind, path) = (kept.service.clone(), kept.kind.clone(), kept.path.clone());
         KeptInfo { bytes, service, kind, path }
     }
@@ -99,11 +96,13 @@ pub(super) struct Book {
     kept: HashMap<Arc<str>, KeptInfo>,
     kept_bytes: u64,
     shapes: BTreeMap<Meta, Shape>,
-    finished: VecDeque<(u64, Finished)>,
+    finished: BTreeMap<u64, Finished>,
+    /// Where each is among them.
+    numbers: HashMap<OpId, u64>,
     /// Replicas that are none any more and still in the service.
     released: BTreeMap<Meta, Shape>,
-    /// The last that is no replicated resource any more.
-    letting_go: Option<(Meta, Shape)>,
+    /// Those that are no replicated resources any more, by the call at hand.
+    letting_go: BTreeMap<Meta, Shape>,
     /// What this site accepted and every replica has executed, since the last look.
     completed: Vec<Finished>,
 }
@@ -127,7 +126,8 @@ impl Book {
         }
         for (key, finished) in vault.all::<Finished>(Table::Finished).await? {
             let number = key.try_into().map(u64::from_be_bytes).unwrap_or_default();
-            book.finished.push_back((number, finished));
+            book.numbers.insert(finished.op.clone(), number);
+            book.finished.insert(number, finished);
         }
         for (key, released) in vault.all::<Shape>(Table::Released).await? {
             book.released.insert(Meta(String::from_utf8_lossy(&key).into()), released);
@@ -145,6 +145,7 @@ impl Book {
         changes: &mut Vec<Change>,
     ) -> Vec<Meta> {
         let (mut touched, mut locals) = (Vec::new(), Vec::new());
+        self.letting_go.clear();
         for key in remove {
             match &key {
                 Key::Operation(id) => self.close(id, with, changes),
@@ -168,6 +169,7 @@ impl Book {
                         self.keep(kept);
                         changes.push(Change::put(Table::Kept, kept.id.as_bytes(), kept));
                     }
+                    self.find_shape(op, changes);
                 }
                 Record::State { map, .. } => {
                     touched.push(map.meta.clone());
@@ -179,9 +181,6 @@ impl Book {
                 Record::Site { .. } => {}
             }
             changes.push(Change::put(Table::Machine, bytes_of(&record.key()), &record.bytes()));
-        }
-        for meta in &touched {
-            self.find_shape(meta, changes);
         }
         for (meta, local) in locals {
             let shape = self.shapes.get(&meta).filter(|shape| shape.local.as_ref() != Some(&local));
@@ -199,7 +198,7 @@ impl Book {
     /// This site has no replica any more.
     fn let_go(&mut self, meta: &Meta, changes: &mut Vec<Change>) {
         if let Some(shape) = self.shapes.remove(meta) {
-            self.letting_go = Some((meta.clone(), shape));
+            self.letting_go.insert(meta.clone(), shape);
             changes.push(Change::remove(Table::Shape, meta.0.as_bytes()));
         }
     }
@@ -251,9 +250,7 @@ impl Book {
 
     /// A replica has to be removed from the service.
     pub(super) fn note_release(&mut self, meta: &Meta, changes: &mut Vec<Change>) {
-        let Some(shape) = self.letting_go.take_if(|(own, _)| own == meta).map(|(_, shape)| shape) else {
-            return;
-        };
+        let Some(shape) = self.letting_go.remove(meta) else { return };
         if shape.local.is_some() {
             changes.push(Change::put(Table::Released, meta.0.as_bytes(), &shape));
             self.released.insert(meta.clone(), shape);
@@ -304,7 +301,7 @@ impl Book {
     }
 
     pub(super) fn finished(&self, op: &OpId) -> Option<&Finished> {
-        self.finished.iter().rev().map(|(_, finished)| finished).find(|finished| finished.op == *op)
+        self.finished.get(self.numbers.get(op)?)
     }
 
     fn open(&mut self, op: &Operation) {
@@ -326,7 +323,7 @@ impl Book {
         if let Some(body) = &open.body {
             self.erase(body, changes);
         }
-        let number = self.finished.back().map_or(0, |(number, _)| number.saturating_add(1));
+        let number = self.finished.last_key_value().map_or(0, |(number, _)| number.saturating_add(1));
         let sites = if with.withdrawn.contains(id) { Vec::new() } else { (with.members)(&open.meta) };
         let finished = Finished { op: id.clone(), meta: open.meta, status: open.status, sites };
         // What has no body any more was completed before.
@@ -334,22 +331,26 @@ impl Book {
             self.completed.push(finished.clone());
         }
         changes.push(Change::put(Table::Finished, number.to_be_bytes(), &finished));
-        self.finished.push_back((number, finished));
+        self.numbers.insert(id.clone(), number);
+        self.finished.insert(number, finished);
         while self.finished.len() > FINISHED {
-            let Some((oldest, _)) = self.finished.pop_front() else { break };
+            let Some((oldest, finished)) = self.finished.pop_first() else { break };
+            // It may have been over twice: the later counts.
+            if self.numbers.get(&finished.op) == Some(&oldest) {
+                self.numbers.remove(&finished.op);
+            }
             changes.push(Change::remove(Table::Finished, oldest.to_be_bytes()));
         }
     }
 
-    fn find_shape(&mut self, meta: &Meta, changes: &mut Vec<Change>) {
+    /// What a write to a resource tells of it.
+    fn find_shape(&mut self, op: &Operation, changes: &mut Vec<Change>) {
+        let meta = &op.resource;
         if is_provisional(meta) || self.shapes.contains_key(meta) {
             return;
         }
-        let name = Name::from(meta);
-        let mut bodies =
-            self.ops.values().filter(|open| open.meta == *meta).filter_map(|open| open.body.as_ref());
-        let found = bodies.find_map(|Body(id)| self.kept.get(id));
-        if let Some(shape) = found.map(|kept| Shape::of(kept, &name)) {
+        let kept = op.body.as_ref().and_then(|Body(id)| self.kept.get(id));
+        if let Some(shape) = kept.map(|kept| Shape::of(kept, &Name::from(meta))) {
             self.set_shape(meta, shape, changes);
         }
     }

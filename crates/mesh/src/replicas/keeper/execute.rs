@@ -30,6 +30,9 @@ const LONGEST_HEADERS: usize = 1 << 20;
 const LONGEST_ID: usize = 256;
 pub(super) const LONGEST_NAME: usize = 4 << 10;
 
+/// About what an operation takes in memory, whatever its body.
+const REMEMBERED: u64 = 1 << 10;
+
 /// One execution of an operation.
 pub(super) struct Job {
     pub(super) core: Rc<Core>,
@@ -315,8 +318,18 @@ pub(super) fn inline(kept: &Kept) -> usize {
     }
 }
 
+/// What a write counts for in the quota: its body, its headers, and what is remembered of any.
+pub(super) fn weight(kept: &Kept) -> u64 {
+    let body = match &kept.content {
+        Content::Inline(bytes) => bytes.len() as u64,
+        Content::Spooled { length, .. } => *length,
+    };
+    let headers: usize = kept.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+    body.saturating_add(headers as u64).saturating_add(REMEMBERED)
+}
+
 /// Whether a write fits in the store. What does not would be tried for ever, and all that comes after it.
-pub(super) fn is_storable(kept: &Kept) -> bool {
+pub(in crate::replicas) fn is_storable(kept: &Kept) -> bool {
     let headers: usize = kept.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     let query = kept.query.as_ref().map_or(0, String::len);
     let texts = kept.path.len() + kept.below.len() + query + kept.id.len();
@@ -343,4 +356,33 @@ pub(super) fn request(method: Method, path: &str, kind: Option<&[u8]>, body: Byt
         headers.insert(CONTENT_LENGTH, body.len().into());
     }
     Some(Replay { method, uri: path.try_into().ok()?, headers, body })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_is_to_its_resource_or_makes_it_and_to_nothing_else() {
+        let is = |service: &str, method: &str, path: &str, below: &str| {
+            let kept = Kept {
+                id: "1".into(),
+                service: service.to_owned(),
+                kind: "image".to_owned(),
+                method: method.to_owned(),
+                path: path.to_owned(),
+                below: below.to_owned(),
+                query: None,
+                headers: Vec::new(),
+                content: Content::Inline(Vec::new()),
+            };
+            is_to(&kept, &replica::Meta("image:/v2/images/7".into()))
+        };
+        assert!(is("image", "PUT", "/v2/images/7", "") && is("image", "PUT", "/glance/v2/images/7", "/file"));
+        assert!(is("image", "POST", "/glance/v2/images/", ""));
+        assert!(!is("identity", "PUT", "/v2/images/7", ""));
+        assert!(!is("image", "PUT", "/v2/images/8", "") && !is("image", "DELETE", "/v2/images", ""));
+        assert!(!is("image", "POST", "/v2/users", "") && !is("image", "POST", "/v2/myimages", ""));
+        assert!(!is("image", "PUT", "/v2/images/7", "/../8"));
+    }
 }

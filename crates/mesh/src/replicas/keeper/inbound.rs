@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
 use super::copy::{Copied, Source};
-use super::execute::{LONGEST_NAME, inline, is_storable, is_to};
+use super::execute::{LONGEST_NAME, is_storable, is_to, weight};
 use super::vault::Table;
 use super::{Deed, Keeper, News, peers};
 use crate::replicas::request::{Kept, Name};
@@ -108,7 +108,7 @@ impl Keeper {
                 status = StatusCode::FORBIDDEN;
                 continue;
             }
-            let more: u64 = writes.iter().map(|kept| inline(kept) as u64).sum();
+            let more: u64 = writes.iter().map(weight).sum();
             if more > 0 && self.book.kept_bytes().saturating_add(more) > quota {
                 status = StatusCode::INSUFFICIENT_STORAGE;
                 continue;

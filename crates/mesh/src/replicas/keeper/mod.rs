@@ -32,6 +32,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -45,6 +46,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::{AbortHandle, LocalSet};
 use tokio::time::Instant;
+
+pub(in crate::replicas) use self::execute::is_storable;
 
 use self::book::{Book, Finished, With};
 use self::clients::Clients;
@@ -185,6 +188,8 @@ struct Keeper {
     down: BTreeSet<Site>,
     news: UnboundedSender<News>,
     places: Rc<Semaphore>,
+    /// For the webhook.
+    telling: Rc<Semaphore>,
     /// Executions, probes and installations in flight.
     busy: usize,
     /// What the disk said, and how long to wait before it is tried again.
@@ -218,6 +223,7 @@ impl Keeper {
             down: BTreeSet::new(),
             news,
             places: Rc::new(Semaphore::new(AT_ONCE)),
+            telling: Rc::new(Semaphore::new(webhook::AT_ONCE)),
             busy: 0,
             fault: None,
             ending: None,
@@ -276,7 +282,10 @@ impl Keeper {
 
     fn order(&mut self, order: Order) {
         match order {
-            Order::Write(wanted, answer) => self.write(*wanted, answer),
+            Order::Write(wanted, answer) => {
+                self.replicas.counts.queued.fetch_sub(1, Ordering::Relaxed);
+                self.write(*wanted, answer);
+            }
             Order::Fate(op, answer) => drop(answer.send(self.fate(&op))),
             Order::Asked(from, asked, reply) => self.asked(from, asked, reply),
             Order::Admin(admin) => self.administer(admin),
@@ -355,7 +364,9 @@ impl Keeper {
     ) {
         let mut withdrawn = withdrawn.clone();
         withdrawn.extend(effects.iter().filter_map(|effect| match effect {
-            Effect::Answer { op: Some(op), reply: Reply::Beaten, .. } => Some(op.clone()),
+            Effect::Answer { op: Some(op), reply: Reply::Beaten | Reply::Unavailable, .. } => {
+                Some(op.clone())
+            }
             _ => None,
         }));
         let (mut touched, mut deeds) = (Vec::new(), Vec::new());
