@@ -4,6 +4,9 @@ use serde::Deserialize;
 
 use crate::path::{Pattern, segments};
 
+/// So many segments has the path of a resource at most.
+const DEEPEST: usize = 64;
+
 /// One kind of resource of one service.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -233,10 +236,12 @@ impl Kinds {
     }
 }
 
-/// Where each segment of a path ends.
+/// Where each segment of a path ends, up to a depth that no resource has: a path of thousands would take long.
 fn ends(path: &str) -> Vec<usize> {
     let slashes = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
-    slashes.filter(|end| path.get(..*end).is_some_and(|own| !own.is_empty() && !own.ends_with('/'))).collect()
+    let ends =
+        slashes.filter(|end| path.get(..*end).is_some_and(|own| !own.is_empty() && !own.ends_with('/')));
+    ends.take(DEEPEST).collect()
 }
 
 fn id() -> String {

@@ -56,6 +56,7 @@ fn refused(why: Refused) -> Answer {
     let status = match why {
         Refused::Unknown => StatusCode::NOT_FOUND,
         Refused::Unchangeable(_) => StatusCode::CONFLICT,
+        Refused::Nameless | Refused::BadId => StatusCode::UNPROCESSABLE_ENTITY,
         Refused::Ends => StatusCode::SERVICE_UNAVAILABLE,
     };
     Answer::refused(status, why.to_string())

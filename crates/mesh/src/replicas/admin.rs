@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 pub use replica::{Change, Level, OpId, Unchangeable};
-use replica::{LocalId, Meta, Reply, Standing};
+use replica::{Meta, Reply, Standing};
 use scope::Site;
 use tokio::sync::{mpsc, oneshot};
 
@@ -94,7 +94,7 @@ pub(crate) enum Admin {
     Pending(Site, oneshot::Sender<Vec<Pending>>),
     InDoubt(oneshot::Sender<Vec<Pending>>),
     Counts(oneshot::Sender<Counts>),
-    Settle(OpId, bool, Option<LocalId>, oneshot::Sender<bool>),
+    Settle(OpId, bool, Option<String>, oneshot::Sender<Result<(), Refused>>),
     Change(Meta, Change, oneshot::Sender<Reply>),
     Mended(Meta, oneshot::Sender<bool>),
     Repair(Meta, Site, oneshot::Sender<Reply>),
@@ -128,6 +128,10 @@ pub enum Has {
 pub enum Refused {
     /// No such resource, or no such operation in doubt.
     Unknown,
+    /// What a service made has an id there, which was not said.
+    Nameless,
+    /// No service's id of that kind is so.
+    BadId,
     /// Replicas cannot be changed so.
     Unchangeable(Unchangeable),
     /// The mesh ends.
@@ -147,6 +151,8 @@ impl fmt::Display for Refused {
             Refused::Unchangeable(Unchangeable::Ordered) => {
                 "its writes have one order (`@quorum`, `@strong`): its sites stay as they were when it was made"
             }
+            Refused::Nameless => "the service gave what it made an id: say which (--id)",
+            Refused::BadId => "nothing of that kind has such an id",
             Refused::Ends => "the mesh ends",
         })
     }
@@ -191,12 +197,11 @@ impl Handle {
         self.ask(Admin::Counts).await
     }
 
-    /// Says whether an operation in doubt was executed; if not, it is now. A created resource needs its name in
-    /// this site's service: service, colon, path.
-    pub async fn settle(&self, op: OpId, executed: bool, local: Option<&str>) -> Result<(), Refused> {
-        let local = local.map(|name| LocalId(name.into()));
-        let settled = self.ask(|reply| Admin::Settle(op, executed, local, reply)).await?;
-        settled.then_some(()).ok_or(Refused::Unknown)
+    /// Says whether an operation in doubt was executed; if not, it is now. What a service made and named needs the
+    /// id that it has there.
+    pub async fn settle(&self, op: OpId, executed: bool, id: Option<&str>) -> Result<(), Refused> {
+        let id = id.map(str::to_owned);
+        self.ask(|reply| Admin::Settle(op, executed, id, reply)).await?
     }
 
     /// Changes where the replicas of a resource are.

@@ -59,7 +59,8 @@ fn problem(reply: &Reply, op: Option<OpId>) -> Problem {
     let unavailable = |kind, title| Problem::new(StatusCode::SERVICE_UNAVAILABLE, kind, title).unsent();
     match reply {
         Reply::Unavailable => {
-            unavailable("unreachable", "The service cannot be reached; nothing was executed")
+            unavailable("unreachable", "This site cannot execute the write for now; nothing was executed")
+                .detail("its service cannot be reached, or it can keep no more writes for other sites")
         }
         Reply::NotGood => unavailable("replica-not-good", "The replica at this site takes no writes for now")
             .detail("it is behind the others, or has diverged from them"),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, PoisonError};
 
 use scope::Site;
@@ -11,6 +12,8 @@ use crate::metrics::Count;
 /// What was counted, and how many wait for each site.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
+    /// Writes on their way to the keeper.
+    pub(crate) queued: AtomicUsize,
     /// Writes of clients that were recorded here.
     pub(crate) accepted: Count,
     /// Executions by this site's services.

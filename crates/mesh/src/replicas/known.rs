@@ -2,7 +2,7 @@
 //! has any.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use ids::Table;
@@ -47,19 +47,28 @@ struct Names {
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     services: RwLock<BTreeMap<Arc<str>, Names>>,
-    /// Of all services.
-    count: AtomicUsize,
+    /// The bits of the services that have any.
+    some: AtomicU64,
+}
+
+/// The bit of a service. Two may share one: then the names are looked at.
+fn bit(service: &str) -> u64 {
+    let hash = service.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    1 << (hash >> 58)
 }
 
 impl Known {
-    /// Whether there is nothing at all.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.count.load(Ordering::Acquire) == 0
+    /// Whether a service may have replicated resources. It has none: no lock was taken, and nothing made.
+    pub(crate) fn may_have(&self, service: &str) -> bool {
+        let some = self.some.load(Ordering::Acquire);
+        some != 0 && some & bit(service) != 0
     }
 
     /// What a name is.
     pub(crate) fn look_up(&self, name: &Name) -> Seen {
-        if self.is_empty() {
+        if !self.may_have(name.service()) {
             return Seen::Ordinary;
         }
         let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
@@ -98,7 +107,28 @@ impl Known {
                 names.hidden.insert(local, name.clone());
             }
         }
-        let count = services.values().map(|names| names.places.len()).sum();
-        self.count.store(count, Ordering::Release);
+        let with_some = services.iter().filter(|(_, names)| !names.places.is_empty());
+        let some = with_some.fold(0, |some, (service, _)| some | bit(service));
+        self.some.store(some, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_without_replicated_resources_is_known_to_have_none() {
+        let known = Known::default();
+        let place = Place { level: Level::Eventual, members: BTreeSet::new(), local: None, readable: true };
+        let names = ["one", "two"].map(|id| Name::new("image", &format!("/images/{id}")));
+        for name in &names {
+            known.set(name, Some(place.clone()));
+        }
+        assert!(known.may_have("image") && !known.may_have("compute") && !known.may_have("network"));
+        known.set(&names[0], None);
+        assert!(known.may_have("image"));
+        known.set(&names[1], None);
+        assert!(!known.may_have("image"));
     }
 }

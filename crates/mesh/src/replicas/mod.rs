@@ -28,6 +28,7 @@ mod tests;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -44,6 +45,10 @@ pub(crate) use counts::Counts;
 pub(crate) use known::{Known, Place, Seen};
 pub(crate) use request::{Content, Kept, Name, Scoped, Wanted};
 pub(crate) use rewrite::Rewritten;
+
+/// So many writes are on their way to the keeper at once; the next is told to come again. Clients that go away leave
+/// theirs there.
+const QUEUED: usize = 10_000;
 
 /// The cores' way to the keeper, and what it lets them know.
 #[derive(Clone)]
@@ -146,6 +151,11 @@ impl Drop for Reading {
 impl Replicas {
     /// Hands a write to the keeper. None: there is none any more, the process ends.
     pub(crate) async fn write(&self, wanted: Box<Wanted>) -> Option<Answered> {
+        if self.counts.queued.fetch_add(1, Ordering::Relaxed) >= QUEUED {
+            self.counts.queued.fetch_sub(1, Ordering::Relaxed);
+            let (reply, sites) = (Reply::Unavailable, Vec::new());
+            return Some(Answered { reply, op: None, meta: None, response: None, sites });
+        }
         let (answer, answered) = oneshot::channel();
         self.orders.send(Order::Write(wanted, answer)).ok()?;
         answered.await.ok()

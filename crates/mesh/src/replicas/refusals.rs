@@ -76,6 +76,24 @@ pub(super) fn no_replica_here() -> Problem {
     .unsent()
 }
 
+pub(super) fn dots() -> Problem {
+    Problem::new(
+        StatusCode::BAD_REQUEST,
+        "bad-path",
+        "The path of a replicated resource has no `.` and no `..` in it",
+    )
+    .detail("a service may read such a path as another one: write it out")
+}
+
+pub(super) fn too_long() -> Problem {
+    Problem::new(
+        StatusCode::URI_TOO_LONG,
+        "too-long",
+        "The path and the query are too long to be kept for other replicas",
+    )
+    .detail("4 KiB can be")
+}
+
 pub(super) fn no_fields() -> Problem {
     Problem::new(
         StatusCode::UNPROCESSABLE_ENTITY,

@@ -11,24 +11,34 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use profile::{Kind, Profile};
 use replica::{Body, Class, Doubt, Subject, Who, Write};
 
-use super::{Content, Kept, Scoped, Wanted};
+use super::{Content, Kept, Scoped, Wanted, understand};
 use crate::body::LegBody;
 use crate::core::Core;
 use crate::leg::Carried;
 use crate::problem::Problem;
 use crate::settings::Settings;
 
-/// Headers that are credentials, whatever the application.
-const CREDENTIALS: [HeaderName; 4] = [
-    header::AUTHORIZATION,
-    header::COOKIE,
-    header::PROXY_AUTHORIZATION,
-    HeaderName::from_static("x-auth-token"),
+/// A header or a parameter of a query with one of these in its name is a credential, whatever the application:
+/// `Cookie`, `X-Service-Token`, `X-Api-Key`, `X-Amz-Signature`, `temp_url_sig`, ...
+const CREDENTIALS: [&str; 11] = [
+    "authorization",
+    "cookie",
+    "token",
+    "secret",
+    "password",
+    "credential",
+    "signature",
+    "accesskey",
+    "apikey",
+    "api-key",
+    "api_key",
 ];
+/// So is one of which one of these is a word.
+const CREDENTIAL_WORDS: [&str; 2] = ["sig", "auth"];
 
 /// Headers that only the first replica gets: of one hop or one connection, conditions that are decided once, what a
 /// key is handed on in, and digests, which do not hold where ids are rewritten.
-const ONCE: [&str; 22] = [
+const ONCE: [&str; 20] = [
     "host",
     "content-length",
     "transfer-encoding",
@@ -49,8 +59,6 @@ const ONCE: [&str; 22] = [
     "repr-digest",
     "digest",
     "content-md5",
-    "signature",
-    "signature-input",
 ];
 
 /// Headers with these starts are not kept either.
@@ -82,11 +90,17 @@ pub(crate) async fn take_body(body: LegBody, most: usize) -> Result<Bytes, Probl
     }
 }
 
+/// Whether a header, or a parameter of a query, proves who sent it. Better one too many than one on a disk.
+fn is_credential(name: &str, profile: &Profile) -> bool {
+    let name = name.to_ascii_lowercase();
+    CREDENTIALS.iter().any(|part| name.contains(part))
+        || name.split(['-', '_', '.']).any(|word| CREDENTIAL_WORDS.contains(&word))
+        || profile.propagation.sender.iter().any(|sender| name.eq_ignore_ascii_case(sender))
+}
+
 /// Whether a request says on whose behalf it is.
 fn has_credential(headers: &HeaderMap, profile: &Profile) -> bool {
-    let senders = &profile.propagation.sender;
-    CREDENTIALS.iter().any(|name| headers.contains_key(name))
-        || senders.iter().any(|name| headers.contains_key(name.as_str()))
+    headers.keys().any(|name| is_credential(name.as_str(), profile))
 }
 
 /// Refuses to make what this site could not write to later, on behalf of its owner.
@@ -136,14 +150,23 @@ fn kept(headers: &HeaderMap, profile: &Profile) -> Vec<(String, Vec<u8>)> {
     let is = |name: &str, other: &String| name.eq_ignore_ascii_case(other);
     let stays = |name: &HeaderName| {
         let text = name.as_str();
-        !CREDENTIALS.contains(name)
+        !is_credential(text, profile)
             && !ONCE.contains(&text)
             && !ONCE_BY_START.iter().any(|start| text.starts_with(start))
-            && !propagation.sender.iter().any(|other| is(text, other))
             && !propagation.headers.iter().any(|other| is(text, &other.name))
     };
     let kept = headers.iter().filter(|(name, _)| stays(name));
     kept.map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect()
+}
+
+/// The query that every replica's service needs: without credentials, which some applications take there.
+fn kept_query(query: &str, profile: &Profile) -> String {
+    let stays = |parameter: &&str| {
+        let name = parameter.split('=').next().unwrap_or_default();
+        let name = understand::plain(name).to_ascii_lowercase();
+        !is_credential(&name, profile) && !["x-amz-", "x-goog-"].iter().any(|start| name.starts_with(start))
+    };
+    query.split('&').filter(stays).collect::<Vec<_>>().join("&")
 }
 
 /// A write as the keeper takes it.
@@ -166,7 +189,11 @@ pub(crate) fn wanted(
         method: head.method.as_str().to_owned(),
         path: understood.path.clone(),
         below: understood.below.clone(),
-        query: head.uri.query().map(str::to_owned),
+        query: head
+            .uri
+            .query()
+            .map(|query| kept_query(query, &settings.profile))
+            .filter(|query| !query.is_empty()),
         headers: kept(&head.headers, &settings.profile),
         content: Content::Inline(body.to_vec()),
     };

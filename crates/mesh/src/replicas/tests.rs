@@ -357,6 +357,9 @@ fn a_write_to_a_replicated_resource_is_the_keepers_whatever_its_scope() {
         ("authorization", "Bearer secret"),
         ("cookie", "secret"),
         ("x-auth-token", "secret"),
+        ("x-service-token", "secret"),
+        ("x-api-key", "secret"),
+        ("idempotency-key", "7"),
         ("if-match", "\"A.v1\""),
         ("baggage", "a=b"),
         ("x-request-id", "7"),
@@ -364,7 +367,7 @@ fn a_write_to_a_replicated_resource_is_the_keepers_whatever_its_scope() {
         ("accept", "application/json"),
     ];
     for stage in [stage(), stage().to(&["A", "B"]), stage().to(&["B"])] {
-        let line = format!("PATCH /images/{META}?x=1");
+        let line = format!("PATCH /images/{META}?access_token=secret&x=1&X-Amz-Date=7&temp%5Furl_sig=secret");
         let outcome = stage.ask(&line, &headers, "{\"name\":\"x\"}");
         assert_eq!(outcome.status(), 201, "{:?}", outcome.response);
         assert_eq!(outcome.json()["id"], META, "as clients know it");
@@ -380,7 +383,12 @@ fn a_write_to_a_replicated_resource_is_the_keepers_whatever_its_scope() {
         assert_eq!(wanted.kept.query.as_deref(), Some("x=1"));
         assert_eq!(wanted.kept.content, Content::Inline(b"{\"name\":\"x\"}".to_vec()));
         let kept: Vec<&str> = wanted.kept.headers.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(kept, ["content-type", "accept"], "no credential and no condition is kept");
+        assert!(wanted.head.uri.query().unwrap().contains("access_token=secret"), "that is the client's own");
+        assert_eq!(
+            kept,
+            ["content-type", "idempotency-key", "accept"],
+            "no credential and no condition is kept"
+        );
         assert_eq!(
             wanted.head.headers["x-token"], "secret",
             "the first replica executes with the sender's token"
@@ -419,6 +427,8 @@ fn what_cannot_be_replicated_is_refused_with_words() {
     let ab = || stage().to(&["A", "B"]);
     ab().ask("POST /others", &[], "").is_problem(422, "not-replicable");
     ab().ask("DELETE /images/7", &[], "").is_problem(422, "not-replicable");
+    ab().ask("PUT /tags/%2e%2e", &[], "").is_problem(400, "bad-path");
+    stage().ask(&format!("PUT /images/{META}/..%2Fother"), &[], "").is_problem(400, "bad-path");
     for credential in [("x-token", "t"), ("authorization", "Basic eA=="), ("cookie", "a=b")] {
         ab().ask("POST /images", &[credential], "").is_problem(422, "no-credential");
         let stage = Stage { credential: true, ..ab() };
@@ -431,6 +441,8 @@ fn what_cannot_be_replicated_is_refused_with_words() {
     credential().ask(&format!("GET /images/{META}"), &[("signature", "x")], "").is_problem(422, "signed");
     assert_eq!(credential().ask("GET /images", &[signed], "").status(), 200, "nothing of it is rewritten");
     stage().ask(&format!("PATCH /images/{META}"), &[], "what?").is_problem(422, "no-fields");
+    let outcome = stage().ask(&format!("PUT /images/{META}?{}", "x".repeat(4096)), &[], "");
+    outcome.is_problem(414, "too-long");
     let long = Box::leak("x".repeat(1001).into_boxed_str());
     let outcome = stage().ask(&format!("PUT /images/{META}"), &[], long);
     outcome.is_problem(413, "body-too-long");

@@ -112,6 +112,13 @@ pub(crate) fn plain(path: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
+/// Whether a path has `.` or `..` in it, however they are spelled: a service may take it for another one, and what
+/// is replicated is executed at other sites with more rights than the client has.
+pub(crate) fn has_dots(path: &str) -> bool {
+    let path = plain(path).to_ascii_lowercase().replace("%2f", "/").replace("%5c", "/").replace('\\', "/");
+    path.split('/').any(|segment| matches!(segment, "." | ".."))
+}
+
 /// How a write behaves beside others. Nothing: it does not say which fields it sets.
 pub(crate) fn class(
     kind: &Kind,
@@ -244,6 +251,16 @@ mod tests {
     #[test]
     fn what_must_be_escaped_stays_so() {
         assert_eq!(plain("/a%2Fb/%7Eme/%zz/%"), "/a%2Fb/~me/%zz/%");
+    }
+
+    #[test]
+    fn a_path_that_leads_elsewhere_is_noticed_however_it_is_spelled() {
+        for path in ["/a/../b", "/a/%2e%2E/b", "/a/..", "/a/.", "/a/..%2Fb", "/a%5c..", "/a/..\\b"] {
+            assert!(has_dots(path), "{path}");
+        }
+        for path in ["/a/b", "/a/...", "/a/.b", "/a/b..c", "/%25/b"] {
+            assert!(!has_dots(path), "{path}");
+        }
     }
 
     #[test]

@@ -18,7 +18,8 @@ use scope::{Plan, Site};
 use tokio::time::Instant;
 
 use super::group::Group;
-use super::refusals::{hidden, no_fields, no_level, no_replication, not_replicable};
+use super::keeper::is_storable;
+use super::refusals::{dots, hidden, no_fields, no_level, no_replication, not_replicable, too_long};
 use super::rewrite::Rewriting;
 use super::taken::{self, Understood};
 use super::trying::Trying;
@@ -108,7 +109,7 @@ pub(crate) fn check(at: At<'_>, head: &Parts, plan: &Plan) -> Result<(), Problem
 
 /// Whether a service has replicated resources, or may have. One look at a counter where there are none.
 pub(crate) fn has_replicas(core: &Core, state: &State, service: &str) -> bool {
-    let some = core.shared.replicas.as_ref().is_some_and(|replicas| !replicas.known.is_empty());
+    let some = core.shared.replicas.as_ref().is_some_and(|replicas| replicas.known.may_have(service));
     let settings = state.settings();
     some && !settings.observe && settings.profile.kinds.any(service)
 }
@@ -172,6 +173,9 @@ impl<'a> At<'a> {
         head: Parts,
         body: LegBody,
     ) -> Outcome {
+        if understand::has_dots(head.uri.path()) {
+            return refuse(dots());
+        }
         let body = match self.take_body(body).await {
             Ok(body) => body,
             Err(problem) => return refuse(problem),
@@ -208,6 +212,9 @@ impl<'a> At<'a> {
         let settings = self.state.settings();
         let (name, kinds) = (&self.service.name, &settings.profile.kinds);
         let path = understand::plain(head.uri.path()).trim_end_matches('/').to_owned();
+        if understand::has_dots(&path) {
+            return Err(dots());
+        }
         let new = understand::makes(kinds, name, &head.method, &path).ok_or_else(|| not_replicable(&head))?;
         taken::check_credential(settings, name, &head.headers)?;
         let mut path = path;
@@ -307,6 +314,9 @@ impl<'a> At<'a> {
         let mut wanted = taken::wanted(self.core, settings, name, understood, head, body, self.carried);
         if let Some(Err(problem)) = rewriting.as_ref().map(|own| own.conditions(&mut wanted.head.headers)) {
             return Ok(problem.into_response());
+        }
+        if !is_storable(&wanted.kept) {
+            return refuse(too_long());
         }
         let Some(answered) = replicas.write(wanted).await else {
             let detail = "the keeper of replicated resources has stopped".to_owned();

@@ -1,6 +1,6 @@
 //! What the keeper remembers of what it recorded: the same as on the disk, where it is needed at once.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use replica::{Body, Key, LocalId, Meta, OpId, Operation, Record};
@@ -8,7 +8,7 @@ use scope::Site;
 use serde::{Deserialize, Serialize};
 
 use super::vault::{Change, Table, Vault};
-use crate::replicas::request::{Content, Kept, Name};
+use crate::replicas::request::{Kept, Name};
 
 /// So many operations that are over are remembered, for who asks what became of one.
 const FINISHED: usize = 10_000;
@@ -43,17 +43,16 @@ impl Shape {
 #[derive(Clone, Debug)]
 pub(super) struct KeptInfo {
     bytes: u64,
+    service: String,
     kind: String,
     path: String,
 }
 
 impl KeptInfo {
     fn of(kept: &Kept) -> KeptInfo {
-        let bytes = match &kept.content {
-            Content::Inline(bytes) => bytes.len() as u64,
-            Content::Spooled { length, .. } => *length,
-        };
-        KeptInfo { bytes, kind: kept.kind.clone(), path: kept.path.clone() }
+        let bytes = super::execute::weight(kept);
+        let (service, kind, path) = (kept.service.clone(), kept.kind.clone(), kept.path.clone());
+        KeptInfo { bytes, service, kind, path }
     }
 }
 
@@ -101,11 +100,13 @@ pub(super) struct Book {
     pub(super) kept: HashMap<Arc<str>, KeptInfo>,
     kept_bytes: u64,
     shapes: BTreeMap<Meta, Shape>,
-    finished: VecDeque<(u64, Finished)>,
+    finished: BTreeMap<u64, Finished>,
+    /// Where each is among them.
+    numbers: HashMap<OpId, u64>,
     /// Replicas that are none any more and still in the service.
     released: BTreeMap<Meta, Shape>,
-    /// The last that is no replicated resource any more.
-    letting_go: Option<(Meta, Shape)>,
+    /// Those that are no replicated resources any more, by the call at hand.
+    letting_go: BTreeMap<Meta, Shape>,
     /// Writes that wait for a place in a log: nothing of them is durable, and need not be.
     pub(super) staged: HashMap<Arc<str>, Kept>,
     /// The bodies that logs name, and the sites that may have them.
@@ -125,7 +126,8 @@ impl Book {
         let mut records = Vec::new();
         for (key, finished) in vault.all::<Finished>(Table::Finished).await? {
             let number = key.try_into().map(u64::from_be_bytes).unwrap_or_default();
-            book.finished.push_back((number, finished));
+            book.numbers.insert(finished.op.clone(), number);
+            book.finished.insert(number, finished);
         }
         for (_, bytes) in vault.all::<Vec<u8>>(Table::Machine).await? {
             let record = Record::read(&bytes)
@@ -156,6 +158,7 @@ impl Book {
         changes: &mut Vec<Change>,
     ) -> Vec<Meta> {
         let (mut touched, mut locals) = (Vec::new(), Vec::new());
+        self.letting_go.clear();
         for key in remove {
             match &key {
                 Key::Operation(id) => self.close(id, with, changes),
@@ -174,11 +177,13 @@ impl Book {
                 Record::Operation(op) => {
                     self.open(op, true);
                     self.keep_body(op, with.staged, changes);
+                    self.find_shape(&op.resource, op.body.as_ref(), changes);
                 }
                 Record::Order(_) => self.put_in_log(&record, with, changes),
                 Record::State { map, .. } | Record::Ordered { map, .. } => {
                     for (op, _) in self.log(&record, with.here) {
                         self.keep_body(&op, with.staged, changes);
+                        self.find_shape(&map.meta, op.body.as_ref(), changes);
                     }
                     touched.push(map.meta.clone());
                     if let Some(local) = map.local(with.here) {
@@ -189,9 +194,6 @@ impl Book {
                 Record::Site { .. } => {}
             }
             changes.push(Change::put(Table::Machine, bytes_of(&record.key()), &record.bytes()));
-        }
-        for meta in &touched {
-            self.find_shape(meta, changes);
         }
         for (meta, local) in locals {
             let shape = self.shapes.get(&meta).filter(|shape| shape.local.as_ref() != Some(&local));
@@ -209,7 +211,7 @@ impl Book {
     /// This site has no replica any more.
     fn let_go(&mut self, meta: &Meta, changes: &mut Vec<Change>) {
         if let Some(shape) = self.shapes.remove(meta) {
-            self.letting_go = Some((meta.clone(), shape));
+            self.letting_go.insert(meta.clone(), shape);
             changes.push(Change::remove(Table::Shape, meta.0.as_bytes()));
         }
     }
@@ -273,9 +275,7 @@ impl Book {
 
     /// A replica has to be removed from the service.
     pub(super) fn note_release(&mut self, meta: &Meta, changes: &mut Vec<Change>) {
-        let Some(shape) = self.letting_go.take_if(|(own, _)| own == meta).map(|(_, shape)| shape) else {
-            return;
-        };
+        let Some(shape) = self.letting_go.remove(meta) else { return };
         if shape.local.is_some() {
             changes.push(Change::put(Table::Released, meta.0.as_bytes(), &shape));
             self.released.insert(meta.clone(), shape);
@@ -310,6 +310,13 @@ impl Book {
         self.ops.get(op)
     }
 
+    /// The service, the kind and the path of what an operation writes to.
+    pub(super) fn made_by(&self, op: &OpId) -> Option<(&str, &str, &str)> {
+        let Body(id) = self.ops.get(op)?.body.as_ref()?;
+        let info = self.kept.get(id)?;
+        Some((&info.service, &info.kind, info.path.trim_end_matches('/')))
+    }
+
     pub(super) fn is_kept(&self, id: &str) -> bool {
         self.kept.contains_key(id)
     }
@@ -319,7 +326,7 @@ impl Book {
     }
 
     pub(super) fn finished(&self, op: &OpId) -> Option<&Finished> {
-        self.finished.iter().rev().map(|(_, finished)| finished).find(|finished| finished.op == *op)
+        self.finished.get(self.numbers.get(op)?)
     }
 
     pub(super) fn open(&mut self, op: &Operation, sure: bool) {
@@ -354,24 +361,27 @@ impl Book {
     }
 
     pub(super) fn remember(&mut self, finished: Finished, changes: &mut Vec<Change>) {
-        let number = self.finished.back().map_or(0, |(number, _)| number.saturating_add(1));
+        let number = self.finished.last_key_value().map_or(0, |(number, _)| number.saturating_add(1));
         changes.push(Change::put(Table::Finished, number.to_be_bytes(), &finished));
-        self.finished.push_back((number, finished));
+        self.numbers.insert(finished.op.clone(), number);
+        self.finished.insert(number, finished);
         while self.finished.len() > FINISHED {
-            let Some((oldest, _)) = self.finished.pop_front() else { break };
+            let Some((oldest, finished)) = self.finished.pop_first() else { break };
+            // It may have been over twice: the later counts.
+            if self.numbers.get(&finished.op) == Some(&oldest) {
+                self.numbers.remove(&finished.op);
+            }
             changes.push(Change::remove(Table::Finished, oldest.to_be_bytes()));
         }
     }
 
-    pub(super) fn find_shape(&mut self, meta: &Meta, changes: &mut Vec<Change>) {
+    /// What a write to a resource tells of it.
+    pub(super) fn find_shape(&mut self, meta: &Meta, body: Option<&Body>, changes: &mut Vec<Change>) {
         if is_provisional(meta) || self.shapes.contains_key(meta) {
             return;
         }
-        let name = Name::from(meta);
-        let mut bodies =
-            self.ops.values().filter(|open| open.meta == *meta).filter_map(|open| open.body.as_ref());
-        let found = bodies.find_map(|Body(id)| self.kept.get(id));
-        if let Some(shape) = found.map(|kept| Shape::of(kept, &name)) {
+        let kept = body.and_then(|Body(id)| self.kept.get(id));
+        if let Some(shape) = kept.map(|kept| Shape::of(kept, &Name::from(meta))) {
             self.set_shape(meta, shape, changes);
         }
     }

@@ -10,7 +10,7 @@ use scope::Site;
 use tokio::sync::oneshot;
 
 use super::book::is_provisional;
-use super::execute::{inline, is_storable};
+use super::execute::{is_storable, weight};
 use super::reads::Reader;
 use super::{Deed, Keeper};
 use crate::replicas::request::{Scoped, Wanted};
@@ -71,7 +71,7 @@ impl Keeper {
             Subject::Existing(meta) => Some(meta.clone()),
             Subject::New { .. } => None,
         };
-        if !is_storable(&kept) || !self.has_room(inline(&kept) as u64) {
+        if !is_storable(&kept) || !self.has_room(weight(&kept)) {
             let (reply, op, sites) = (Reply::Unavailable, None, Vec::new());
             let _ = answer.send(Answered { reply, op, meta, response: None, sites });
             return;

@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::book::Shape;
-use super::execute::{self, ask, inline, is_storable, look, request};
+use super::execute::{self, ask, inline, is_storable, is_to, look, request};
 use super::peers;
 use super::vault::{Table, Vault};
 use crate::core::{Core, State};
 use crate::replicas::request::{Kept, Name};
+use crate::replicas::understand::has_dots;
 use crate::replicas::wire;
 
 /// Bytes of writes that come along with a state.
@@ -150,7 +151,12 @@ pub(super) async fn fetch(core: Rc<Core>, from: Site, meta: Meta) -> Option<Copi
         }
     }
     let fits = copied.bytes() <= LONGEST && copied.writes.iter().all(is_storable);
-    (copied.map.meta == meta && fits).then_some(copied)
+    // All of it is of this resource: another has its own sites, who tell of it.
+    let own = copied.map.meta == meta
+        && copied.snapshot.ops.iter().all(|op| op.resource == meta)
+        && copied.writes.iter().all(|kept| is_to(kept, &meta))
+        && !has_dots(&copied.shape.prefix);
+    (own && fits).then_some(copied)
 }
 
 /// Gives the service here a state that was fetched. The name that it has here then; `Err`: it has not got it.

@@ -27,6 +27,7 @@ impl Keeper {
                 Deed::Effect(effect) => self.effect(*effect),
                 Deed::Tell(reply, told) => drop(reply.send(told)),
                 Deed::Done(reply, done) => drop(reply.send(done)),
+                Deed::Settled(reply) => drop(reply.send(Ok(()))),
                 Deed::Completed(finished) => self.tell_completed(&finished),
             }
         }

@@ -19,6 +19,7 @@ use crate::core::{Core, State};
 use crate::leg::{self, Carried};
 use crate::problem::UNSENT;
 use crate::replicas::request::{Content, Kept, Name, Scoped};
+use crate::replicas::understand::has_dots;
 
 /// The longest answer that is read: it is held as a whole until its operation is durable.
 pub(super) const ANSWER_BYTES: usize = 16 << 20;
@@ -28,6 +29,9 @@ const LONGEST_WRITE: usize = 32 << 20;
 const LONGEST_HEADERS: usize = 1 << 20;
 const LONGEST_ID: usize = 256;
 pub(super) const LONGEST_NAME: usize = 4 << 10;
+
+/// About what an operation takes in memory, whatever its body.
+const REMEMBERED: u64 = 1 << 10;
 
 /// One execution of an operation.
 pub(super) struct Job {
@@ -67,6 +71,8 @@ impl Job {
             Ok(request) => request,
             Err(outcome) => return outcome.into(),
         };
+        // The id of what was made is looked for in the answer, and others may have to be replaced.
+        head.headers.insert(http::header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         // Who reads the service's log, having to say what became of it, finds it there.
         if let Ok(name) = HeaderValue::try_from(self.execution.op.to_string()) {
             head.headers.insert(OPERATION, name);
@@ -152,7 +158,8 @@ impl Job {
             let carried = scoped.map(|scoped| carried(state, &scoped)).transpose()?;
             let (method, path) = replay::path(kept, class, how, &target);
             head.method = method;
-            head.uri = replay::with_query(&path, kept.query.as_deref()).ok_or(Outcome::NotExecuted)?;
+            // The client's own query: the kept one lacks credentials.
+            head.uri = replay::with_query(&path, head.uri.query()).ok_or(Outcome::NotExecuted)?;
             let body = replay::body(kept, how, &target, &mut head.headers).ok_or(Outcome::NotExecuted)?;
             return Ok((head, full(body), carried));
         }
@@ -314,12 +321,32 @@ pub(super) fn inline(kept: &Kept) -> usize {
     }
 }
 
+/// What a write counts for in the quota: its body, its headers, and what is remembered of any.
+pub(super) fn weight(kept: &Kept) -> u64 {
+    let body = match &kept.content {
+        Content::Inline(bytes) => bytes.len() as u64,
+        Content::Spooled { length, .. } => *length,
+    };
+    let headers: usize = kept.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+    body.saturating_add(headers as u64).saturating_add(REMEMBERED)
+}
+
 /// Whether a write fits in the store. What does not would be tried for ever, and all that comes after it.
-pub(super) fn is_storable(kept: &Kept) -> bool {
+pub(in crate::replicas) fn is_storable(kept: &Kept) -> bool {
     let headers: usize = kept.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     let query = kept.query.as_ref().map_or(0, String::len);
     let texts = kept.path.len() + kept.below.len() + query + kept.id.len();
     inline(kept) <= LONGEST_WRITE && headers <= LONGEST_HEADERS && texts <= LONGEST_NAME
+}
+
+/// Whether a write is to this resource, or makes it in its collection: for a resource nothing else is executed,
+/// whatever another site says that its write is.
+pub(super) fn is_to(kept: &Kept, meta: &replica::Meta) -> bool {
+    let (name, path) = (Name::from(meta), kept.path.trim_end_matches('/'));
+    let collection = name.path().rsplit_once('/').map_or("", |(collection, _)| collection);
+    let made_there = || if collection.is_empty() { path.is_empty() } else { path.ends_with(collection) };
+    let there = path.ends_with(name.path()) || kept.method == "POST" && made_there();
+    kept.service == name.service() && there && !has_dots(path) && !has_dots(&kept.below)
 }
 
 /// A request of Archipel's own with a body.
@@ -332,4 +359,33 @@ pub(super) fn request(method: Method, path: &str, kind: Option<&[u8]>, body: Byt
         headers.insert(CONTENT_LENGTH, body.len().into());
     }
     Some(Replay { method, uri: path.try_into().ok()?, headers, body })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_is_to_its_resource_or_makes_it_and_to_nothing_else() {
+        let is = |service: &str, method: &str, path: &str, below: &str| {
+            let kept = Kept {
+                id: "1".into(),
+                service: service.to_owned(),
+                kind: "image".to_owned(),
+                method: method.to_owned(),
+                path: path.to_owned(),
+                below: below.to_owned(),
+                query: None,
+                headers: Vec::new(),
+                content: Content::Inline(Vec::new()),
+            };
+            is_to(&kept, &replica::Meta("image:/v2/images/7".into()))
+        };
+        assert!(is("image", "PUT", "/v2/images/7", "") && is("image", "PUT", "/glance/v2/images/7", "/file"));
+        assert!(is("image", "POST", "/glance/v2/images/", ""));
+        assert!(!is("identity", "PUT", "/v2/images/7", ""));
+        assert!(!is("image", "PUT", "/v2/images/8", "") && !is("image", "DELETE", "/v2/images", ""));
+        assert!(!is("image", "POST", "/v2/users", "") && !is("image", "POST", "/v2/myimages", ""));
+        assert!(!is("image", "PUT", "/v2/images/7", "/../8"));
+    }
 }

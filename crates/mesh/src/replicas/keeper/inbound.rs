@@ -11,7 +11,7 @@ use tokio::task::spawn_local;
 
 use super::book::Shape;
 use super::copy::{Copied, Source};
-use super::execute::{LONGEST_NAME, inline, is_storable};
+use super::execute::{LONGEST_NAME, is_storable, is_to, weight};
 use super::vault::Table;
 use super::{Deed, Keeper, News, peers};
 use crate::replicas::request::{Kept, Name};
@@ -39,23 +39,31 @@ impl Keeper {
 
     fn open_envelope(&self, from: &Site, bytes: &[u8]) -> Result<Vec<Opened>, StatusCode> {
         let envelope: Envelope = postcard::from_bytes(bytes).map_err(|_| StatusCode::BAD_REQUEST)?;
-        let mut opened = Vec::new();
+        let (mut opened, some) = (Vec::new(), !envelope.messages.is_empty());
         for (message, writes) in envelope.messages {
             let message = Message::read(&message).map_err(|_| StatusCode::BAD_REQUEST)?;
             let short = |map: &ReplicaMap| map.meta.0.len() <= LONGEST_NAME;
             if !message.map().is_none_or(short) || !writes.iter().all(is_storable) {
                 return Err(StatusCode::PAYLOAD_TOO_LARGE);
             }
-            // What is about no one resource is answered from what the two sites share.
-            if !message.map().is_none_or(|map| map.involved().any(|site| site == from)) {
-                return Err(StatusCode::FORBIDDEN);
+            // What is about no one resource is answered from what the two sites share. The others of these are
+            // taken all the same: of one that a site is not known yet to have a part in, it tells again.
+            if !message.map().is_none_or(|map| self.may_tell(from, map)) {
+                continue;
             }
             let ids = peers::bodies(&message, |op| self.book.op(op).is_none()).into_iter().map(|Body(id)| id);
             let here = |id: &str| self.book.is_kept(id) || writes.iter().any(|kept| *kept.id == *id);
             let lacking = ids.filter(|id| !here(id)).collect();
             opened.push((message, writes, lacking));
         }
-        Ok(opened)
+        if some && opened.is_empty() { Err(StatusCode::FORBIDDEN) } else { Ok(opened) }
+    }
+
+    /// Whether a site has a part in the resource that it tells of. Of what is here that is not its own word: a site
+    /// that was added is believed once one that had a part before has told of it. Of what is new here, it is.
+    fn may_tell(&self, from: &Site, map: &ReplicaMap) -> bool {
+        let map = self.machine.map(&map.meta).unwrap_or(map);
+        map.involved().any(|site| site == from)
     }
 
     /// Fetches what a message names and did not bring, before the machine hears of it.
@@ -97,7 +105,12 @@ impl Keeper {
         let quota = self.core.state().settings().replication.as_ref().map_or(0, |own| own.quota);
         let mut status = if lacking { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::NO_CONTENT };
         for (message, writes) in messages {
-            let more: u64 = writes.iter().map(|kept| inline(kept) as u64).sum();
+            // What is executed for a resource is a write to it.
+            if message.map().is_some_and(|map| !writes.iter().all(|kept| is_to(kept, &map.meta))) {
+                status = StatusCode::FORBIDDEN;
+                continue;
+            }
+            let more: u64 = writes.iter().map(weight).sum();
             if more > 0 && self.book.kept_bytes().saturating_add(more) > quota {
                 status = StatusCode::INSUFFICIENT_STORAGE;
                 continue;

@@ -76,7 +76,8 @@ impl Book {
     ) {
         let Some(open) = self.ops.get_mut(op) else { return };
         open.meta = meta.clone();
-        self.find_shape(meta, changes);
+        let body = open.body.clone();
+        self.find_shape(meta, body.as_ref(), changes);
         if let Some(open) = self.ops.remove(op) {
             let (meta, status) = (open.meta, open.status);
             let finished = Finished { op: op.clone(), meta, status, sites, place: Some(place) };

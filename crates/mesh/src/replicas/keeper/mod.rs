@@ -34,6 +34,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -48,12 +49,15 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::{AbortHandle, LocalSet};
 use tokio::time::Instant;
 
+pub(in crate::replicas) use self::execute::is_storable;
+
 use self::book::{Book, Finished, With};
 use self::clients::Clients;
 use self::copy::Copied;
 use self::journal::{Call, Journal};
 use self::peers::Outboxes;
 use self::vault::{Change, Vault};
+use super::admin::Refused;
 use super::wire::Told;
 use super::{Order, Replicas};
 use crate::core::{Core, Shared};
@@ -75,6 +79,8 @@ enum Deed {
     Tell(oneshot::Sender<Told>, Told),
     /// An administrator is told.
     Done(oneshot::Sender<bool>, bool),
+    /// The same, of what was in doubt.
+    Settled(oneshot::Sender<Result<(), Refused>>),
     /// Every replica has executed it: whoever wants to know is told.
     Completed(Box<Finished>),
 }
@@ -184,6 +190,8 @@ struct Keeper {
     down: BTreeSet<Site>,
     news: UnboundedSender<News>,
     places: Rc<Semaphore>,
+    /// For the webhook.
+    telling: Rc<Semaphore>,
     /// Executions, probes and installations in flight.
     busy: usize,
     /// What the disk said, and how long to wait before it is tried again.
@@ -219,6 +227,7 @@ impl Keeper {
             down: BTreeSet::new(),
             news,
             places: Rc::new(Semaphore::new(AT_ONCE)),
+            telling: Rc::new(Semaphore::new(webhook::AT_ONCE)),
             busy: 0,
             fault: None,
             ending: None,
@@ -277,7 +286,10 @@ impl Keeper {
 
     fn order(&mut self, order: Order) {
         match order {
-            Order::Write(wanted, answer) => self.write(*wanted, answer),
+            Order::Write(wanted, answer) => {
+                self.replicas.counts.queued.fetch_sub(1, Ordering::Relaxed);
+                self.write(*wanted, answer);
+            }
             Order::Read(resource, confirm, begin) => self.read(resource, confirm, begin),
             Order::HasRead(ticket) => self.has_read(ticket),
             Order::Fate(op, answer) => drop(answer.send(self.fate(&op))),
@@ -358,7 +370,9 @@ impl Keeper {
     ) {
         let mut withdrawn = withdrawn.clone();
         withdrawn.extend(effects.iter().filter_map(|effect| match effect {
-            Effect::Answer { op: Some(op), reply: Reply::Beaten, .. } => Some(op.clone()),
+            Effect::Answer { op: Some(op), reply: Reply::Beaten | Reply::Unavailable, .. } => {
+                Some(op.clone())
+            }
             _ => None,
         }));
         let (mut touched, mut deeds) = (Vec::new(), Vec::new());

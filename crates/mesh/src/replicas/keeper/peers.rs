@@ -1,6 +1,6 @@
 //! Messages to other sites: batched, one exchange with each at a time.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use link::Lane;
 use plan::{Knowledge, Reach};
-use replica::{Body, Machine, Message, OpId};
+use replica::{Body, Machine, Message, Meta, OpId};
 use scope::Site;
 use tokio::time::timeout;
 
@@ -35,29 +35,68 @@ pub(super) struct Outboxes(BTreeMap<Site, Outbox>);
 
 #[derive(Default)]
 struct Outbox {
-    waiting: VecDeque<Message>,
+    last: u64,
+    waiting: BTreeMap<u64, Message>,
+    /// Those about each resource, among them. Thousands may wait: none is looked for among all.
+    about: HashMap<Meta, Vec<u64>>,
     /// On their way.
     sending: Option<Vec<Message>>,
+}
+
+impl Outbox {
+    fn push(&mut self, message: Message) {
+        let meta = about(&message);
+        let own = self.about.entry(meta.clone()).or_default();
+        // Of two confirmations of one resource the later says all.
+        if matches!(message, Message::Confirm { .. }) {
+            let waiting = &mut self.waiting;
+            own.retain(|number| {
+                let is_older = matches!(waiting.get(number), Some(Message::Confirm { .. }));
+                if is_older {
+                    waiting.remove(number);
+                }
+                !is_older
+            });
+        }
+        // A timer that runs out while all is slow adds nothing to what is slow.
+        let waits = own.iter().any(|number| self.waiting.get(number) == Some(&message));
+        let on_its_way = waits || self.sending.iter().flatten().any(|other| *other == message);
+        if !on_its_way && self.waiting.len() < WAITING {
+            self.last = self.last.wrapping_add(1);
+            own.push(self.last);
+            self.waiting.insert(self.last, message);
+        }
+        if own.is_empty() {
+            self.about.remove(&meta);
+        }
+    }
+
+    fn pop(&mut self) -> Option<Message> {
+        let (number, message) = self.waiting.pop_first()?;
+        let meta = about(&message);
+        let own = self.about.get_mut(&meta)?;
+        own.retain(|other| *other != number);
+        if own.is_empty() {
+            self.about.remove(&meta);
+        }
+        Some(message)
+    }
+}
+
+/// The resource that a message is about; of none, or of several, a name that none has.
+fn about(message: &Message) -> Meta {
+    let own = message.map().map(|map| &map.meta);
+    let own = own.or(match message {
+        Message::Stands { resource, .. } | Message::Differs { resource } => Some(resource),
+        _ => None,
+    });
+    own.cloned().unwrap_or_else(|| Meta("".into()))
 }
 
 impl Outboxes {
     /// Adds a message, and gives those that can be sent now.
     pub(super) fn add(&mut self, to: &Site, message: Message) -> Option<Vec<Message>> {
-        let outbox = self.0.entry(to.clone()).or_default();
-        // Of two confirmations of one resource the later says all.
-        if matches!(message, Message::Confirm { .. }) {
-            let older = |other: &Message| {
-                matches!(other, Message::Confirm { .. })
-                    && other.map().map(|map| &map.meta) == message.map().map(|map| &map.meta)
-            };
-            outbox.waiting.retain(|other| !older(other));
-        }
-        // A timer that runs out while all is slow adds nothing to what is slow.
-        let on_its_way =
-            outbox.sending.iter().flatten().chain(&outbox.waiting).any(|other| *other == message);
-        if !on_its_way && outbox.waiting.len() < WAITING {
-            outbox.waiting.push_back(message);
-        }
+        self.0.entry(to.clone()).or_default().push(message);
         self.next(to)
     }
 
@@ -65,8 +104,7 @@ impl Outboxes {
     pub(super) fn next(&mut self, to: &Site) -> Option<Vec<Message>> {
         let outbox =
             self.0.get_mut(to).filter(|outbox| outbox.sending.is_none() && !outbox.waiting.is_empty())?;
-        let most = outbox.waiting.len().min(TOGETHER);
-        let next: Vec<_> = outbox.waiting.drain(..most).collect();
+        let next: Vec<_> = std::iter::from_fn(|| outbox.pop()).take(TOGETHER).collect();
         outbox.sending = Some(next.clone());
         Some(next)
     }
@@ -77,6 +115,7 @@ impl Outboxes {
             outbox.sending = None;
             if !arrived {
                 outbox.waiting.clear();
+                outbox.about.clear();
             }
         }
     }
@@ -160,4 +199,59 @@ pub(super) async fn exchange(
         Some((status, body))
     };
     timeout(EXCHANGE, exchange).await.ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use replica::{Epoch, Level, ReplicaMap, Stamp, Version};
+
+    use super::*;
+
+    fn site(name: &str) -> Site {
+        Site::new(name).unwrap()
+    }
+
+    fn map(name: &str) -> ReplicaMap {
+        let sites = ["A", "B"].map(site).into();
+        let stamp = Stamp { wall_ms: 1, logical: 0 };
+        ReplicaMap::new(Meta(name.into()), Level::Eventual, false, &sites, stamp, &site("A"))
+    }
+
+    fn confirm(name: &str, number: u64) -> Message {
+        let epoch = Epoch { number, draw: 0 };
+        Message::Confirm { map: map(name), epoch, known: Version::default(), done: Version::default() }
+    }
+
+    fn behind(name: &str) -> Message {
+        Message::Behind { map: map(name), known: Version::default() }
+    }
+
+    #[test]
+    fn what_waits_is_told_once_in_its_order_and_the_last_confirmation_only() {
+        let (mut boxes, b) = (Outboxes::default(), site("B"));
+        assert_eq!(boxes.add(&b, behind("first")), Some(vec![behind("first")]));
+        let later =
+            [confirm("x", 1), behind("x"), confirm("y", 1), behind("x"), confirm("x", 2), behind("first")];
+        for message in later {
+            assert_eq!(boxes.add(&b, message), None, "one exchange at a time");
+        }
+        boxes.over(&b, true);
+        assert_eq!(boxes.next(&b), Some(vec![behind("x"), confirm("y", 1), confirm("x", 2)]));
+        boxes.over(&b, true);
+        assert_eq!(boxes.next(&b), None);
+        assert!(boxes.0.values().all(|outbox| outbox.about.is_empty()));
+    }
+
+    #[test]
+    fn no_more_wait_for_a_site_than_may() {
+        let (mut boxes, b) = (Outboxes::default(), site("B"));
+        boxes.add(&b, behind("first"));
+        for number in 0..2 * WAITING {
+            boxes.add(&b, behind(&number.to_string()));
+        }
+        assert_eq!(boxes.0.values().map(|outbox| outbox.waiting.len()).sum::<usize>(), WAITING);
+        boxes.over(&b, false);
+        assert_eq!(boxes.next(&b), None, "the machine sends again what counts");
+        assert!(boxes.0.values().all(|outbox| outbox.about.is_empty()));
+    }
 }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use replica::{Class, Event, Meta, OpId, Operation, Stage};
+use replica::{Class, Event, How, LocalId, Meta, OpId, Operation, Stage};
 use scope::Site;
 
-use super::Keeper;
 use super::book::is_provisional;
-use crate::replicas::admin::{self, Admin, Condition, Pending, Replica, Resource};
+use super::{Deed, Keeper, execute};
+use crate::replicas::admin::{self, Admin, Condition, Pending, Refused, Replica, Resource};
 use crate::replicas::request::Name;
 use crate::replicas::{Fate, Place};
 
@@ -50,15 +50,13 @@ impl Keeper {
                 in_doubt: self.machine.in_doubt().count(),
                 fault: self.fault.as_ref().map(|(what, _)| what.clone()),
             })),
-            Admin::Settle(op, executed, local, reply) => {
-                let found = self.machine.in_doubt().find(|(_, own)| **own == op);
-                let resource = found.map(|(meta, _)| meta.clone());
-                let known = resource.is_some();
-                if let Some(resource) = resource {
+            Admin::Settle(op, executed, id, reply) => match self.doubted(&op, executed, id.as_deref()) {
+                Err(why) => drop(reply.send(Err(why))),
+                Ok((resource, local)) => {
                     self.event(Event::Settle { resource, op, executed, local });
+                    self.afterwards(Deed::Settled(reply));
                 }
-                self.tell_done(reply, known);
-            }
+            },
             Admin::Change(meta, change, reply) => self.change(meta, change, reply),
             Admin::Repair(meta, from, reply) => self.repair(meta, from, reply),
             Admin::Compare(meta, reply) => self.compare(meta, reply),
@@ -68,6 +66,32 @@ impl Keeper {
                 self.tell_done(reply, known);
             }
         }
+    }
+
+    /// The resource of an operation in doubt, and its name in the service here if the service made it.
+    fn doubted(
+        &self,
+        op: &OpId,
+        executed: bool,
+        id: Option<&str>,
+    ) -> Result<(Meta, Option<LocalId>), Refused> {
+        let found = self.machine.in_doubt().find(|(_, own)| *own == op);
+        let meta = found.map(|(meta, _)| meta.clone()).ok_or(Refused::Unknown)?;
+        let status = self.machine.status(&meta).ok_or(Refused::Unknown)?;
+        let makes = status.running.is_some_and(|running| running.execution.how == How::Create);
+        if !executed || !makes || status.map.chosen {
+            return Ok((meta, None));
+        }
+        let id = id.ok_or(Refused::Nameless)?;
+        // As the service says it, or as lists show names.
+        let id = id.rsplit('/').next().unwrap_or_default();
+        let (service, kind, path) = self.book.made_by(op).ok_or(Refused::Unknown)?;
+        let state = self.core.state();
+        let is_collection = state.settings().profile.kinds.collection(service, path).is_some();
+        let above = path.rsplit_once('/').map_or("", |(above, _)| above);
+        let collection = if is_collection { path } else { above };
+        let name = execute::named(&state, service, kind, collection, id).ok_or(Refused::BadId)?;
+        Ok((meta, Some(LocalId::from(&name))))
     }
 
     fn resources(&self) -> Vec<Resource> {

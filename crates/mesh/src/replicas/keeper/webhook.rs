@@ -19,6 +19,9 @@ use crate::upstream::{Health, Settings, Upstreams};
 /// The pauses before it is told again. After the last nobody is told: whoever must know asks.
 const PAUSES: [Duration; 4] =
     [Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30), Duration::from_mins(2)];
+/// So many are told at once, and so many wait for that.
+pub(super) const AT_ONCE: usize = 8;
+const WAITING: usize = 10_000;
 /// For an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -36,16 +39,25 @@ impl Keeper {
             "status": finished.status,
             "sites": sites,
         });
+        let not_told = json!({ "webhook": "was not told", "operation": operation });
+        // Each that waits has one of them.
+        if Rc::strong_count(&self.telling) > WAITING {
+            return self.note(&not_told);
+        }
         let (core, body) = (Rc::clone(&self.core), Bytes::from(document.to_string()));
+        let telling = Rc::clone(&self.telling);
         spawn_local(async move {
             for pause in PAUSES.into_iter().map(Some).chain([None]) {
-                if tell(&webhook, body.clone()).await {
+                let place = telling.acquire().await;
+                let told = tell(&webhook, body.clone()).await;
+                drop(place);
+                if told {
                     return;
                 }
                 let Some(pause) = pause else { break };
                 tokio::time::sleep(pause).await;
             }
-            core.shared.audit.write(&json!({ "webhook": "was not told", "operation": operation }));
+            core.shared.audit.write(&not_told);
         });
     }
 }

@@ -159,11 +159,13 @@ fn an_operation_in_doubt_is_shown_until_an_operator_settles_it() {
     let doubted = sites::run(handle.in_doubt()).unwrap().remove(0);
     assert_eq!((doubted.class, doubted.user.as_str()), ("create", "ada"));
     let made = isles.images(0).into_keys().next().unwrap();
-    sites::run(handle.settle(doubted.op.clone(), true, Some(&format!("image:/images/{made}")))).unwrap();
+    let settle = |id| sites::run(handle.settle(doubted.op.clone(), true, id));
+    assert_eq!(settle(None), Err(Refused::Nameless));
+    assert_eq!(settle(Some("no id")), Err(Refused::BadId));
+    settle(Some(&made)).unwrap();
     isles.until_all_have(&["one"]);
     assert_eq!(isles.counted(sample::Write::Create, "one"), [1, 1, 1]);
-    let again = sites::run(handle.settle(doubted.op, true, None));
-    assert_eq!(again, Err(Refused::Unknown));
+    assert_eq!(settle(None), Err(Refused::Unknown));
 }
 
 #[test]
@@ -320,22 +322,19 @@ fn a_site_without_a_replica_is_told_nothing_and_changes_nothing() {
     assert_eq!(ask(Asked::State(meta.0.to_string())), 409);
     let before = isles.mesh(0).replication().unwrap();
     let map = sites::run(before.resources()).unwrap();
-    let message = Message::Confirm {
-        epoch: replica::Epoch::default(),
-        map: ReplicaMap::new(
-            meta.clone(),
-            replica::Level::Eventual,
-            false,
-            &[site("A"), site("B")].into(),
-            replica::Stamp { wall_ms: u64::MAX, logical: 0 },
-            &site("C"),
-        ),
-        known: replica::Version::default(),
-        done: replica::Version::default(),
+    let confirmation = |names: &[&str]| {
+        let sites = names.iter().map(|name| site(name)).collect();
+        let stamp = replica::Stamp { wall_ms: u64::MAX, logical: 0 };
+        let map = ReplicaMap::new(meta.clone(), replica::Level::Eventual, false, &sites, stamp, &site("C"));
+        let (known, done) = (replica::Version::default(), replica::Version::default());
+        (Message::Confirm { epoch: replica::Epoch::default(), map, known, done }.bytes(), Vec::new())
     };
-    let envelope = Envelope { messages: vec![(message.bytes(), Vec::new())] };
-    let bytes = postcard::to_allocvec(&envelope).unwrap();
-    assert_eq!(ask(Asked::Messages(bytes.into())), 403);
+    // Nor one that names itself, or has the one here removed.
+    for names in [&["A", "B"][..], &["A", "B", "C"], &["C"]] {
+        let envelope = Envelope { messages: vec![confirmation(names)] };
+        let bytes = postcard::to_allocvec(&envelope).unwrap();
+        assert_eq!(ask(Asked::Messages(bytes.into())), 403, "{names:?}");
+    }
     assert_eq!(ask(Asked::Messages(bytes::Bytes::from_static(b"?"))), 400);
     assert_eq!(ask(Asked::Write("0".to_owned())), 404);
     assert_eq!(sites::run(before.resources()).unwrap(), map);
