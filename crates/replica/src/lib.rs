@@ -74,5 +74,5 @@ pub use operation::{Body, Class, Doubt, Field, Level, LocalId, Meta, NoOperation
 pub use record::{Condition, Key, Record, Running, Stage, Unreadable};
 pub use resource::{Execution, How, Progress, Pruned, Resource, Snapshot, Step};
 pub use standing::{Content, Digest, Standing, Verdict, verdict};
-pub use status::{Fulfilment, Status};
+pub use status::{Fulfilment, Status, Waiting};
 pub use version::Version;
