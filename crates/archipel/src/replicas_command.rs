@@ -171,6 +171,9 @@ fn listed(answer: &Value) -> String {
 }
 
 fn shown(resource: &Value) -> String {
+    if array(resource, "sites").next().is_none() {
+        return format!("{} has no replicas any more", text(resource, "resource"));
+    }
     let mut rows = vec![["SITE", "STATE", "PENDING", "LOCAL NAME", "DIGEST"].map(String::from)];
     rows.extend(array(resource, "sites").map(|place| {
         let pending = place.get("pending").and_then(Value::as_u64).unwrap_or(0).to_string();

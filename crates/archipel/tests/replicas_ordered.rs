@@ -150,8 +150,8 @@ fn without_one_site_a_majority_goes_on_the_minority_refuses_and_at_strong_nobody
         let others: Vec<usize> = (0..SITES).filter(|site| *site != alone).collect();
         // What is sent before a cut is noticed may have arrived, for all that is known.
         three.until_read(alone, &quorum, 503);
-        for other in others {
-            three.until_read(other, &quorum, 200);
+        for other in &others {
+            three.until_read(*other, &quorum, 200);
         }
         for (by, site) in (1..).zip(&others) {
             three.until_taken(*site, &quorum, by, &format!("{round} {site}"));

@@ -187,9 +187,9 @@ impl Machine {
     }
 
     /// Another replica says that this one differs: this one looks for itself.
-    pub(crate) fn said_to_differ(&mut self, meta: &Meta) {
-        let here = self.entries.get(meta).is_some_and(|entry| entry.is_member(&self.here));
-        if here {
+    pub(crate) fn said_to_differ(&mut self, from: &Site, meta: &Meta) {
+        let both = |entry: &Entry| entry.is_member(&self.here) && entry.is_member(from);
+        if self.entries.get(meta).is_some_and(both) {
             self.compare(meta);
             self.inquire(std::slice::from_ref(meta));
         }

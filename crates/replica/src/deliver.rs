@@ -195,7 +195,7 @@ impl Machine {
             }
             Message::Inquire { resources } => self.inquired(from, &resources),
             Message::Stands { resource, standing } => self.stands(from, &resource, standing),
-            Message::Differs { resource } => self.said_to_differ(&resource),
+            Message::Differs { resource } => self.said_to_differ(from, &resource),
             _ => {}
         }
     }

@@ -93,5 +93,5 @@ pub use ordered::{Copied, Queue, Ruling, Tried, Turn};
 pub use record::{Condition, Key, Record, Running, Stage, Unreadable};
 pub use resource::{Execution, How, Progress, Pruned, Resource, Snapshot, Step};
 pub use standing::{Content, Digest, Standing, Verdict, verdict};
-pub use status::{Fulfilment, Status};
+pub use status::{Fulfilment, Status, Waiting};
 pub use version::Version;

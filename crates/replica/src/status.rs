@@ -1,7 +1,10 @@
 //! What can be told of resources and operations, for whoever shows them.
 
+use std::collections::BTreeMap;
+
 use scope::Site;
 
+use crate::entry::Entry;
 use crate::machine::Machine;
 use crate::map::ReplicaMap;
 use crate::operation::{Meta, OpId, Operation};
@@ -22,6 +25,17 @@ pub struct Status<'m> {
     pub copying: bool,
     /// It was deleted: only what is needed for comparison is kept.
     pub deleted: bool,
+}
+
+/// What waits for one site.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// Operations that it is not known to have.
+    pub unknown: usize,
+    /// Operations that it is not known to have executed.
+    pub unexecuted: usize,
+    /// When the oldest of these was accepted, in milliseconds of the wall clock.
+    pub since_ms: Option<u64>,
 }
 
 /// How far one replica is with an operation.
@@ -130,16 +144,59 @@ impl Machine {
             let turns = entry.queue.turns.iter().filter(|(place, _)| !self.has_finished(meta, site, **place));
             return turns.map(|(_, turn)| &turn.operation).collect();
         }
-        let Some(entry) = self.entries.get(meta).filter(|entry| entry.is_member(site)) else {
-            return Vec::new();
-        };
+        let entry = self.entries.get(meta).filter(|entry| entry.is_member(site));
+        entry.into_iter().flat_map(|entry| self.due(entry, site)).collect()
+    }
+
+    /// What waits for each site, this one too. Every resource is looked at once.
+    #[must_use]
+    pub fn waiting(&self) -> BTreeMap<Site, Waiting> {
+        let mut waiting = BTreeMap::<Site, Waiting>::new();
+        for entry in self.entries.values() {
+            for site in entry.map.members() {
+                let has = entry.peers.get(site).map(|peer| &peer.has);
+                let lacks = |op: &&Operation| {
+                    let has = has.is_some_and(|has| has.covers(&op.id));
+                    *site != self.here && !has && !entry.resource.is_fresh(&op.id)
+                };
+                let unknown = entry.resource.ops.values().filter(lacks).count();
+                let (mut unexecuted, mut oldest) = (0_usize, None::<u64>);
+                for op in self.due(entry, site) {
+                    unexecuted = unexecuted.saturating_add(1);
+                    let time_ms = op.on_behalf_of.time_ms;
+                    oldest = Some(oldest.map_or(time_ms, |oldest| oldest.min(time_ms)));
+                }
+                if unknown > 0 || unexecuted > 0 {
+                    let of = waiting.entry(site.clone()).or_default();
+                    of.unknown = of.unknown.saturating_add(unknown);
+                    of.unexecuted = of.unexecuted.saturating_add(unexecuted);
+                    of.since_ms = of.since_ms.into_iter().chain(oldest).min();
+                }
+            }
+        }
+        for (meta, entry) in &self.ordering.entries {
+            for site in entry.map.members() {
+                let due = self.unexecuted(meta, site);
+                if let Some(oldest) = due.iter().map(|op| op.on_behalf_of.time_ms).min() {
+                    let of = waiting.entry(site.clone()).or_default();
+                    of.unexecuted = of.unexecuted.saturating_add(due.len());
+                    of.since_ms = of.since_ms.into_iter().chain([oldest]).min();
+                }
+            }
+        }
+        waiting
+    }
+
+    /// The operations on a resource that a member is not known to have executed.
+    fn due<'m>(&'m self, entry: &'m Entry, site: &Site) -> impl Iterator<Item = &'m Operation> + use<'m> {
+        let own = *site == self.here;
         let done = match entry.peers.get(site).and_then(|peer| peer.said.as_ref()) {
-            _ if *site == self.here => Some(&entry.resource.progress.done),
+            _ if own => Some(&entry.resource.progress.done),
             said => said.map(|(_, done)| done),
         };
         // What nobody has executed yet is not another site's to execute.
-        let due = |op: &&Operation| *site == self.here || !entry.resource.is_fresh(&op.id);
-        let lacks = |op: &&Operation| done.is_none_or(|done| !done.covers(&op.id));
-        entry.resource.ops.values().filter(due).filter(lacks).collect()
+        let due = move |op: &&Operation| own || !entry.resource.is_fresh(&op.id);
+        let lacks = move |op: &&Operation| done.is_none_or(|done| !done.covers(&op.id));
+        entry.resource.ops.values().filter(due).filter(lacks)
     }
 }

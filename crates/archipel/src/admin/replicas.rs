@@ -88,7 +88,7 @@ impl Asked<'_> {
             ("POST", ["v1", "replicas", name, change]) => {
                 let change = self.change(change)?;
                 self.keeper.change(name, change).await.map_err(refused)?;
-                self.one(name).await
+                self.changed(name).await
             }
             ("GET", ["v1", "operations"]) => self.operations().await,
             ("GET", ["v1", "operations", op @ ..]) => {
@@ -132,18 +132,23 @@ impl Asked<'_> {
     }
 
     async fn one(&self, name: &str) -> Asking {
-        let resources = self.keeper.resources().await.map_err(refused)?;
-        let found = resources.iter().find(|resource| resource.name == name);
-        found.map(|resource| Answer::ok(self.shown(resource))).ok_or_else(|| refused(Refused::Unknown))
+        let found = self.keeper.resource(name).await.map_err(refused)?;
+        Ok(Answer::ok(self.shown(&found)))
+    }
+
+    /// The same after a change, which may have been the end of it.
+    async fn changed(&self, name: &str) -> Asking {
+        match self.keeper.resource(name).await {
+            Ok(found) => Ok(Answer::ok(self.shown(&found))),
+            Err(Refused::Unknown) => Ok(Answer::ok(json!({ "resource": name, "sites": [] }))),
+            Err(why) => Err(refused(why)),
+        }
     }
 
     /// The resource, with what each site says that it has.
     async fn diff(&self, name: &str) -> Asking {
         let compared = self.keeper.compare(name).await.map_err(refused)?;
-        let resources = self.keeper.resources().await.map_err(refused)?;
-        let found = resources.iter().find(|resource| resource.name == name);
-        let mut shown =
-            found.map(|resource| self.shown(resource)).ok_or_else(|| refused(Refused::Unknown))?;
+        let mut shown = self.shown(&self.keeper.resource(name).await.map_err(refused)?);
         let places = shown.get_mut("sites").and_then(Value::as_array_mut);
         for place in places.into_iter().flatten() {
             let of = compared.iter().find(|compared| place.get("site") == Some(&compared.site.name().into()));
@@ -162,14 +167,12 @@ impl Asked<'_> {
     }
 
     async fn operations(&self) -> Asking {
-        let mut waiting = Vec::new();
-        for site in self.admin.members.snapshot().members() {
-            let pending = self.keeper.pending(site.clone()).await.map_err(refused)?;
-            if let Some(oldest) = pending.iter().map(|pending| pending.since_ms).min() {
-                let (site, seconds) = (site.name(), ago(oldest));
-                waiting.push(json!({ "site": site, "count": pending.len(), "seconds": seconds }));
-            }
-        }
+        let of_each = self.keeper.waiting().await.map_err(refused)?;
+        let waiting = of_each.iter().filter(|(_, waiting)| waiting.unexecuted > 0).map(|(site, waiting)| {
+            let seconds = waiting.since_ms.map(ago);
+            json!({ "site": site.name(), "count": waiting.unexecuted, "seconds": seconds })
+        });
+        let waiting: Vec<Value> = waiting.collect();
         let in_doubt = self.keeper.in_doubt().await.map_err(refused)?;
         let counts = self.keeper.counts().await.map_err(refused)?;
         let in_doubt: Vec<Value> = in_doubt.iter().map(doubt).collect();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-pub use replica::{Change, Level, OpId, Unchangeable};
+pub use replica::{Change, Level, OpId, Unchangeable, Waiting};
 use replica::{Meta, Reply, Standing};
 use scope::Site;
 use tokio::sync::{mpsc, oneshot};
@@ -91,7 +91,8 @@ pub struct Counts {
 /// What an administrator asks for.
 pub(crate) enum Admin {
     Resources(oneshot::Sender<Vec<Resource>>),
-    Pending(Site, oneshot::Sender<Vec<Pending>>),
+    Resource(Meta, oneshot::Sender<Option<Resource>>),
+    Waiting(oneshot::Sender<BTreeMap<Site, Waiting>>),
     InDoubt(oneshot::Sender<Vec<Pending>>),
     Counts(oneshot::Sender<Counts>),
     Settle(OpId, bool, Option<String>, oneshot::Sender<Result<(), Refused>>),
@@ -182,9 +183,15 @@ impl Handle {
         self.ask(Admin::Resources).await
     }
 
-    /// The operations that a site is not known to have executed.
-    pub async fn pending(&self, site: Site) -> Result<Vec<Pending>, Refused> {
-        self.ask(|reply| Admin::Pending(site, reply)).await
+    /// One of them.
+    pub async fn resource(&self, name: &str) -> Result<Resource, Refused> {
+        let meta = Meta(name.into());
+        self.ask(|reply| Admin::Resource(meta, reply)).await?.ok_or(Refused::Unknown)
+    }
+
+    /// What waits for each site.
+    pub async fn waiting(&self) -> Result<BTreeMap<Site, Waiting>, Refused> {
+        self.ask(Admin::Waiting).await
     }
 
     /// The operations of which nobody knows whether this site's service executed them.

@@ -321,6 +321,10 @@ impl Book {
         self.kept.contains_key(id)
     }
 
+    pub(super) fn kept_writes(&self) -> usize {
+        self.kept.len()
+    }
+
     pub(super) fn kept_bytes(&self) -> u64 {
         self.kept_bytes
     }

@@ -19,6 +19,9 @@ use crate::replicas::{Answered, Stand};
 /// So many wait at once; the next is told to come again.
 pub(super) const WAITING: usize = 10_000;
 
+/// So many writes are kept, whatever the quota: about a gibibyte of memory.
+const KEPT: usize = 1_000_000;
+
 /// What the client sent, for the first execution. Never stored.
 type Sender = (Box<Parts>, Option<Scoped>);
 
@@ -135,11 +138,16 @@ impl Keeper {
 
     /// Whether one more write can be kept.
     fn has_room(&self, bytes: u64) -> bool {
-        let quota = self.core.state().settings().replication.as_ref().map_or(0, |own| own.quota);
         self.ending.is_none()
             && self.fault.is_none()
             && self.clients.waiting.len() < WAITING
-            && self.book.kept_bytes().saturating_add(bytes) <= quota
+            && self.is_within_quota(bytes)
+    }
+
+    /// Whether so many bytes more can be kept for sites that are away: each write takes memory too.
+    pub(super) fn is_within_quota(&self, bytes: u64) -> bool {
+        let quota = self.core.state().settings().replication.as_ref().map_or(0, |own| own.quota);
+        self.book.kept_writes() < KEPT && self.book.kept_bytes().saturating_add(bytes) <= quota
     }
 
     /// The machine has an answer.

@@ -102,7 +102,6 @@ impl Keeper {
         lacking: bool,
         reply: oneshot::Sender<Told>,
     ) {
-        let quota = self.core.state().settings().replication.as_ref().map_or(0, |own| own.quota);
         let mut status = if lacking { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::NO_CONTENT };
         for (message, writes) in messages {
             // What is executed for a resource is a write to it.
@@ -111,7 +110,7 @@ impl Keeper {
                 continue;
             }
             let more: u64 = writes.iter().map(weight).sum();
-            if more > 0 && self.book.kept_bytes().saturating_add(more) > quota {
+            if more > 0 && !self.is_within_quota(more) {
                 status = StatusCode::INSUFFICIENT_STORAGE;
                 continue;
             }

@@ -37,11 +37,8 @@ impl Keeper {
     pub(super) fn administer(&mut self, admin: Admin) {
         match admin {
             Admin::Resources(reply) => drop(reply.send(self.resources())),
-            Admin::Pending(site, reply) => {
-                let of =
-                    |meta: &Meta| self.machine.unexecuted(meta, &site).into_iter().map(pending).collect();
-                drop(reply.send(self.machine.resources().flat_map(|meta| -> Vec<_> { of(meta) }).collect()));
-            }
+            Admin::Resource(meta, reply) => drop(reply.send(self.resource(&meta))),
+            Admin::Waiting(reply) => drop(reply.send(self.machine.waiting())),
             Admin::InDoubt(reply) => drop(reply.send(self.in_doubt())),
             Admin::Counts(reply) => drop(reply.send(admin::Counts {
                 resources: self.machine.resources().count(),
@@ -141,8 +138,9 @@ impl Keeper {
     pub(super) fn count(&self) {
         let state = self.core.state();
         let others = state.sites.members().iter().filter(|site| **site != self.here);
-        let waiting = others.map(|site| (site.clone(), self.machine.pending(site).count()));
-        let waiting: BTreeMap<_, _> = waiting.collect();
+        let of_each = self.machine.waiting();
+        let unknown = |site: &Site| of_each.get(site).map_or(0, |waiting| waiting.unknown);
+        let waiting: BTreeMap<_, _> = others.map(|site| (site.clone(), unknown(site))).collect();
         let (in_doubt, resources) = (self.machine.in_doubt().count(), self.machine.resources().count());
         self.replicas.counts.set_now(waiting, in_doubt, resources);
     }
