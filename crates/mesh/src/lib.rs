@@ -43,7 +43,7 @@ pub use settings::{Limits, Link, Replication, Service, Settings, Timeouts};
 pub mod replication {
     pub use crate::replicas::admin::{
         Change, Compared, Condition, Counts, Fate, Handle, Has, Level, OpId, Pending, Refused, Replica,
-        Resource, Stand, Unchangeable,
+        Resource, Stand, Transfer, Unchangeable,
     };
 }
 pub use sites::{Fixed, Sites, Standing};

@@ -18,6 +18,7 @@ mod request;
 mod rewrite;
 mod taken;
 mod understand;
+mod upload;
 pub(crate) mod walk;
 pub(crate) mod wire;
 
@@ -25,13 +26,14 @@ pub(crate) mod wire;
 mod tests;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
 use replica::{Meta, OpId, Reply};
 use scope::Site;
+use spool::{Id, Spool};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::core::Snapshot;
@@ -49,6 +51,8 @@ pub(crate) struct Replicas {
     pub(crate) known: Arc<Known>,
     pub(crate) orders: mpsc::UnboundedSender<Order>,
     pub(crate) counts: Arc<Counts>,
+    /// Long bodies, once the keeper has opened it.
+    pub(crate) spool: Arc<OnceLock<Spool>>,
 }
 
 impl fmt::Debug for Replicas {
@@ -61,6 +65,10 @@ impl fmt::Debug for Replicas {
 pub(crate) enum Order {
     /// A client's write. The answer comes when its level says.
     Write(Box<Wanted>, oneshot::Sender<Answered>),
+    /// The body of a client's write comes in, and other sites may have it already.
+    Coming(upload::Coming),
+    /// Whoever took it in is done with it.
+    LetGo(Id),
     /// What became of an operation.
     Fate(OpId, oneshot::Sender<Option<Fate>>),
     /// What another site's keeper says, which is that site by its certificate.

@@ -180,7 +180,7 @@ fn answered(reply: Reply) -> Answered {
         .unwrap();
     Answered {
         reply,
-        op: Some(OpId { site: site("A"), counter: 42 }),
+        op: Some(OpId { site: site("A"), epoch: replica::Epoch::default(), counter: 42 }),
         meta: Some(Meta::from(&name(META))),
         response: executed.then_some(response),
         sites: vec![(site("A"), Stand::Done(Some(201))), (site("B"), Stand::Pending)],
@@ -251,7 +251,7 @@ impl Stage {
             away: 0.into(),
             peers: std::sync::Mutex::default(),
             started: Instant::now(),
-            replicas: Some(Replicas { known, orders, counts: Arc::default() }),
+            replicas: Some(Replicas { known, orders, counts: Arc::default(), spool: Arc::default() }),
         };
         let snapshot = Snapshot { settings, health: BTreeMap::new(), client_tls: None };
         let core = Core::new(Arc::new(shared), Arc::<metrics::Counts>::default(), Arc::new(snapshot));
@@ -359,7 +359,7 @@ fn a_write_to_a_replicated_resource_is_the_keepers_whatever_its_scope() {
         assert_eq!(outcome.json()["id"], META, "as clients know it");
         assert_eq!(outcome.header("location"), format!("/images/{META}"));
         assert_eq!(outcome.header("scope-sites"), "\"A\";status=201, \"B\";pending");
-        assert_eq!(outcome.header("scope-operation"), "A/42");
+        assert_eq!(outcome.header("scope-operation"), "A/0-0/42");
         let wanted = outcome.wanted();
         assert_eq!(wanted.write.subject, Subject::Existing(Meta::from(&name(META))));
         assert_eq!(wanted.write.class, Class::Patch(["name".into()].into()));
@@ -421,7 +421,9 @@ fn what_cannot_be_replicated_is_refused_with_words() {
     assert_eq!(credential().ask("GET /images", &[signed], "").status(), 200, "nothing of it is rewritten");
     stage().ask(&format!("PATCH /images/{META}"), &[], "what?").is_problem(422, "no-fields");
     let long = Box::leak("x".repeat(1001).into_boxed_str());
-    let outcome = stage().ask(&format!("PUT /images/{META}"), &[], long);
+    let json = ("content-type", "application/json");
+    let outcome = stage().ask(&format!("PUT /images/{META}"), &[json], long);
+    stage().ask(&format!("PATCH /images/{META}"), &[], long).is_problem(413, "body-too-long");
     outcome.is_problem(413, "body-too-long");
     assert!(outcome.json()["detail"].as_str().unwrap().contains("1000 bytes"));
 }
@@ -446,34 +448,34 @@ fn each_reply_of_the_keeper_has_its_status() {
         assert_eq!(outcome.json()["type"], format!("urn:archipel:{kind}"));
         assert_eq!(outcome.response.headers().contains_key(UNSENT), unsent, "{kind}");
         if status == 504 {
-            assert_eq!(outcome.json()["operation"], "/_scope/operations/A/42");
+            assert_eq!(outcome.json()["operation"], "/_scope/operations/A/0-0/42");
         }
         if kind == "not-repeatable" {
             assert!(outcome.json()["detail"].as_str().unwrap().contains("@quorum"));
         }
     }
     let outcome = stage().replying(Reply::Recorded).ask(&format!("PUT /images/{META}"), &[], "{}");
-    assert_eq!((outcome.status(), outcome.header("location")), (202, "/_scope/operations/A/42"));
+    assert_eq!((outcome.status(), outcome.header("location")), (202, "/_scope/operations/A/0-0/42"));
 }
 
 #[test]
 fn what_became_of_an_operation_can_be_read() {
-    let outcome = stage().ask("GET /_scope/operations/A/42", &[], "");
+    let outcome = stage().ask("GET /_scope/operations/A/0-0/42", &[], "");
     let json = outcome.json();
-    assert_eq!(json["operation"], "A/42");
+    assert_eq!(json["operation"], "A/0-0/42");
     assert_eq!(json["resource"]["path"], format!("/images/{META}"));
     assert_eq!(json["sites"][0], serde_json::json!({ "site": "A", "state": "done", "status": 201 }));
     assert_eq!(json["sites"][1]["state"], "in-doubt");
     for path in [
-        "/_scope/operations/A/43",
+        "/_scope/operations/A/0-0/43",
         "/_scope/operations/A/",
-        "/_scope/operations/A/+42",
+        "/_scope/operations/A/0-0/+42",
         "/_scope/operations/7",
     ] {
         stage().ask(&format!("GET {path}"), &[], "").is_problem(404, "no-such-operation");
     }
-    stage().ask("DELETE /_scope/operations/A/42", &[], "").is_problem(405, "read-only");
-    let spaced = OpId { site: site("DC 1"), counter: 7 };
+    stage().ask("DELETE /_scope/operations/A/0-0/42", &[], "").is_problem(405, "read-only");
+    let spaced = OpId { site: site("DC 1"), epoch: replica::Epoch::default(), counter: 7 };
     let (head, ()) = Request::get(operations::address(&spaced)).body(()).unwrap().into_parts();
     assert_eq!(operations::asked(&head).unwrap().unwrap(), spaced);
 }

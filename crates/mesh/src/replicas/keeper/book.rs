@@ -6,7 +6,9 @@ use std::sync::Arc;
 use replica::{Body, Key, LocalId, Meta, OpId, Operation, Record};
 use scope::Site;
 use serde::{Deserialize, Serialize};
+use spool::Id;
 
+use super::execute::spooled;
 use super::vault::{Change, Table, Vault};
 use crate::replicas::request::{Content, Kept, Name};
 
@@ -43,6 +45,8 @@ impl Shape {
 #[derive(Clone, Debug)]
 struct KeptInfo {
     bytes: u64,
+    /// Where its body is, if not in its record.
+    spooled: Option<Id>,
     kind: String,
     path: String,
 }
@@ -53,7 +57,7 @@ impl KeptInfo {
             Content::Inline(bytes) => bytes.len() as u64,
             Content::Spooled { length, .. } => *length,
         };
-        KeptInfo { bytes, kind: kept.kind.clone(), path: kept.path.clone() }
+        KeptInfo { bytes, spooled: spooled(kept), kind: kept.kind.clone(), path: kept.path.clone() }
     }
 }
 
@@ -102,6 +106,8 @@ pub(super) struct Book {
     released: BTreeMap<Meta, Shape>,
     /// The last that is no replicated resource any more.
     letting_go: Option<(Meta, Shape)>,
+    /// Bodies in the spool that no write has any more.
+    unneeded: Vec<Id>,
 }
 
 impl Book {
@@ -205,8 +211,19 @@ impl Book {
         self.bodies.remove(id);
         if let Some(info) = self.kept.remove(id) {
             self.kept_bytes = self.kept_bytes.saturating_sub(info.bytes);
+            self.unneeded.extend(info.spooled);
             changes.push(Change::remove(Table::Kept, id.as_bytes()));
         }
+    }
+
+    /// Bodies in the spool that can be erased once what was recorded so far is durable.
+    pub(super) fn unneeded(&mut self) -> Vec<Id> {
+        std::mem::take(&mut self.unneeded)
+    }
+
+    /// Whether a write that is recorded has this body.
+    pub(super) fn needs(&self, id: Id) -> bool {
+        self.kept.get(id.to_string().as_str()).is_some_and(|info| info.spooled.is_some())
     }
 
     /// The service here answered so.

@@ -8,17 +8,20 @@
 //!
 //! In the order in which a write meets them: `clients` (who waits), `book` (what is remembered), `journal`, `durable`,
 //! `vault` and `seal` (the disk), `deeds`, `execute` and `replay` (the service), `peers` and `inbound` (other sites),
-//! `copy` (states), `show` (what is told).
+//! `copy` and `fetch` (states), `bodies` and `pull` (long bodies), `show` (what is told).
 
+mod bodies;
 mod book;
 mod clients;
 mod copy;
 mod deeds;
 mod durable;
-mod execute;
+pub(in crate::replicas) mod execute;
+mod fetch;
 mod inbound;
 mod journal;
 mod peers;
+mod pull;
 mod replay;
 mod seal;
 mod show;
@@ -40,11 +43,13 @@ use replica::{
     Timer,
 };
 use scope::Site;
+use spool::{Id, Stored};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::{AbortHandle, LocalSet};
 use tokio::time::Instant;
 
+use self::bodies::Bodies;
 use self::book::{Book, With};
 use self::clients::Clients;
 use self::copy::Copied;
@@ -72,6 +77,8 @@ enum Deed {
     Tell(oneshot::Sender<Told>, Told),
     /// An administrator is told.
     Done(oneshot::Sender<bool>, bool),
+    /// No record names this body any more.
+    Erase(Id),
 }
 
 /// What the keeper's own tasks tell it.
@@ -84,6 +91,8 @@ enum News {
         execution: Execution,
         outcome: Outcome,
         response: Option<Response<Bytes>>,
+        /// The body that was not in the spool.
+        lacking: Option<Id>,
     },
     Probed {
         resource: Meta,
@@ -100,6 +109,11 @@ enum News {
         messages: Vec<(Message, Vec<Kept>)>,
         lacking: bool,
         reply: oneshot::Sender<Told>,
+    },
+    /// A long body of another site, or none.
+    Pulled {
+        id: Id,
+        stored: Option<Stored>,
     },
     /// The state here, for another site.
     Read {
@@ -142,9 +156,19 @@ pub(crate) struct Making {
 pub(crate) enum Opening {
     /// In this directory.
     Directory(std::path::PathBuf),
-    /// On this engine, with a key in that directory.
+    /// On this engine, with keys and long bodies in that directory.
     #[cfg(test)]
     Engine(Arc<dyn store::engine::Engine>, std::path::PathBuf),
+}
+
+impl Opening {
+    fn directory(&self) -> &Path {
+        match self {
+            Opening::Directory(directory) => directory,
+            #[cfg(test)]
+            Opening::Engine(_, directory) => directory,
+        }
+    }
 }
 
 /// Runs a keeper on this thread until it is drained. Says first whether it could be opened.
@@ -171,6 +195,7 @@ struct Keeper {
     vault: Vault,
     machine: Machine,
     book: Book,
+    bodies: Bodies,
     journal: Journal<Deed>,
     clients: Clients,
     timers: BTreeMap<Timer, AbortHandle>,
@@ -195,6 +220,9 @@ impl Keeper {
         let vault = open_vault(&making.opening).await?;
         let (book, records) = Book::read(&vault).await.map_err(|error| error.to_string())?;
         let here = making.first.settings.site.clone();
+        let quota = making.first.settings.replication.as_ref().map_or(0, |own| own.quota);
+        let bodies = bodies::open(making.opening.directory(), quota, &vault, &book).await?;
+        let _ = making.replicas.spool.set(bodies.spool.clone());
         let machine = Machine::restore(here.clone(), making.machine, records);
         let (news, told) = unbounded_channel();
         let core = Rc::new(Core::new(making.shared, making.counts, making.first));
@@ -205,6 +233,7 @@ impl Keeper {
             vault,
             machine,
             book,
+            bodies,
             journal: Journal::default(),
             clients: Clients::default(),
             timers: BTreeMap::new(),
@@ -266,11 +295,14 @@ impl Keeper {
         }
         orders.close();
         self.vault.close().await;
+        let _ = self.bodies.spool.close().await;
     }
 
     fn order(&mut self, order: Order) {
         match order {
             Order::Write(wanted, answer) => self.write(*wanted, answer),
+            Order::Coming(coming) => self.coming(coming),
+            Order::LetGo(id) => self.let_go(id),
             Order::Fate(op, answer) => drop(answer.send(self.fate(&op))),
             Order::Asked(from, asked, reply) => self.asked(from, asked, reply),
             Order::Admin(admin) => self.administer(admin),
@@ -292,8 +324,11 @@ impl Keeper {
         match news {
             News::Committed(result) => self.committed(result),
             News::TryAgain => self.start_commit(self.journal.again()),
-            News::Executed { resource, execution, outcome, response } => {
+            News::Executed { resource, execution, outcome, response, lacking } => {
                 self.busy = self.busy.saturating_sub(1);
+                if let Some(id) = lacking {
+                    self.regain(&resource, id);
+                }
                 self.executed(resource, execution, outcome, response);
             }
             News::Probed { resource, op, executed, local } => {
@@ -309,6 +344,7 @@ impl Keeper {
                 self.send_next(&to);
             }
             News::Arrived { from, messages, lacking, reply } => self.arrived(&from, messages, lacking, reply),
+            News::Pulled { id, stored } => self.pulled(id, stored),
             News::Read { before, copied, reply } => self.give_state(&before, copied, reply),
             News::Fetched { resource, copied } => self.fetched(resource, copied),
             News::Installed { resource, installed } => {
@@ -375,6 +411,7 @@ impl Keeper {
         for meta in &touched {
             self.show(meta);
         }
+        deeds.extend(self.book.unneeded().into_iter().map(Deed::Erase));
         let now = self.journal.add(Call { changes, deeds });
         self.carry_out(now);
     }
@@ -385,6 +422,7 @@ impl Keeper {
         self.glances = self.glances.wrapping_add(1);
         if self.glances % 5 == 1 {
             self.core.state().sweep();
+            self.sweep_bodies();
             self.count();
         }
     }

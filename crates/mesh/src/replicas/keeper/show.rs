@@ -7,7 +7,7 @@ use scope::Site;
 
 use super::Keeper;
 use super::book::is_provisional;
-use crate::replicas::admin::{self, Admin, Condition, Pending, Replica, Resource};
+use crate::replicas::admin::{self, Admin, Condition, Pending, Replica, Resource, Transfer};
 use crate::replicas::request::Name;
 use crate::replicas::{Fate, Place};
 
@@ -102,6 +102,11 @@ impl Keeper {
             replicas: status.map.members().into_iter().map(replica).collect(),
             condition,
             deleted: status.deleted,
+            transfers: self
+                .transfers(meta)
+                .into_iter()
+                .map(|(from, bytes, of)| Transfer { from, bytes, of })
+                .collect(),
         })
     }
 
