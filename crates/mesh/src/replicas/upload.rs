@@ -19,9 +19,9 @@ use crate::body::LegBody;
 use crate::problem::Problem;
 
 /// What is to become of a body that is too long for a record.
-pub(crate) enum Long<'l> {
+pub(crate) enum Long {
     /// It is spooled here, and the others of these sites are told that it comes.
-    Spooled { sites: &'l BTreeSet<Site>, meta: Option<Meta> },
+    Spooled { sites: BTreeSet<Site>, meta: Option<Meta> },
     /// It goes through to another site, which spools it.
     Passed,
     /// It is refused: somebody has to read it as a whole.
@@ -102,7 +102,7 @@ impl Taken {
 pub(crate) async fn take(
     mut body: LegBody,
     most: usize,
-    long: Long<'_>,
+    long: Long,
     replicas: &Replicas,
 ) -> Result<Taken, Problem> {
     let said = body.size_hint().exact();
@@ -117,12 +117,13 @@ pub(crate) async fn take(
     }
     match long {
         Long::Refused => Err(too_long(most)),
+        Long::Passed if read.is_empty() => Ok(Taken::Passing(Some(body))),
         Long::Passed => Ok(Taken::Passing(Some(LegBody::After(read, Box::new(body))))),
         Long::Spooled { sites, meta } => {
             let spool = replicas.spool.get().ok_or_else(|| no_room(&spool::Error::Closed))?.clone();
             let mut writer = spool.writer(said).map_err(|error| no_room(&error))?;
             let lease = Lease { id: writer.id(), orders: replicas.orders.clone() };
-            let coming = Coming { id: writer.id(), length: said, meta, sites: sites.clone() };
+            let coming = Coming { id: writer.id(), length: said, meta, sites };
             let _ = replicas.orders.send(Order::Coming(coming));
             let mut body = LegBody::After(read, Box::new(body));
             while let Some(bytes) = next(&mut body).await? {

@@ -22,7 +22,7 @@ use super::rewrite::Rewriting;
 use super::taken::{self, Understood};
 use super::understand::{self, Meaning, New, Target, understand};
 use super::upload::{self, Long, Taken};
-use super::{Replicas, answer, copies};
+use super::{Replicas, Seen, answer, copies};
 use crate::body::{AnswerBody, LegBody};
 use crate::core::{Core, ServiceState, State};
 use crate::leg::{self, Carried, LegFailure};
@@ -292,6 +292,12 @@ impl<'a> At<'a> {
         let long = if whole {
             Long::Refused
         } else if sites.contains(self.here()) {
+            // One that is likely to go on to another site is that one's to offer.
+            let offered = meta.as_ref().is_none_or(|meta| match replicas.known.look_up(&meta.into()) {
+                Seen::Replicated(place) => place.readable,
+                Seen::Hidden | Seen::Ordinary => true,
+            });
+            let sites = if offered { sites.clone() } else { BTreeSet::new() };
             Long::Spooled { sites, meta }
         } else {
             Long::Passed

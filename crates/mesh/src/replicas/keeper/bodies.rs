@@ -21,7 +21,7 @@ use tokio::task::spawn_local;
 use tokio::time::Instant;
 
 use super::book::Book;
-use super::execute::spooled;
+use super::execute::{Lacking, spooled};
 use super::pull::{self, Progress};
 use super::vault::Vault;
 use super::{Keeper, News, copy, peers};
@@ -71,6 +71,8 @@ struct Pull {
     /// Messages that need it.
     held: Vec<(Site, Message, Vec<Kept>)>,
     early: bool,
+    /// Of the one that a write was recorded with.
+    digest: Option<[u8; 32]>,
     /// No write has it.
     withdrawn: bool,
 }
@@ -208,14 +210,15 @@ impl Keeper {
     /// A message that needs a body waits for it, and gives way to the messages of other resources.
     pub(super) fn held(&mut self, from: &Site, message: &Message, writes: &[Kept]) -> bool {
         let Some(kept) = self.lacking(message, writes) else { return false };
-        let (Some(id), Content::Spooled { length, .. }) = (spooled(kept), &kept.content) else {
+        let (Some(id), Content::Spooled { length, digest }) = (spooled(kept), &kept.content) else {
             return false;
         };
+        let lacking = Lacking { id, length: *length, digest: *digest };
         let meta = message.map().map(|map| map.meta.clone());
         let involved = message.map().into_iter().flat_map(replica::ReplicaMap::involved);
         let mut sources = vec![from.clone()];
         sources.extend(involved.filter(|site| *site != from && **site != self.here).cloned());
-        self.pull(id, Some(*length), meta, sources, false);
+        self.need(lacking, meta, sources);
         if let Some(pull) = self.bodies.pulls.get_mut(&id) {
             let known = pull.held.iter().any(|(by, other, _)| by == from && other == message);
             if !known && pull.held.len() < HELD {
@@ -226,10 +229,22 @@ impl Keeper {
     }
 
     /// A write that is recorded has lost its body: others may have it.
-    pub(super) fn regain(&mut self, meta: &Meta, id: Id) {
+    pub(super) fn regain(&mut self, meta: &Meta, lacking: Lacking) {
         let members = self.machine.map(meta).map(replica::ReplicaMap::members).unwrap_or_default();
         let sources: Vec<_> = members.into_iter().filter(|site| **site != self.here).cloned().collect();
-        self.pull(id, None, Some(meta.clone()), sources, false);
+        self.need(lacking, Some(meta.clone()), sources);
+    }
+
+    fn need(&mut self, lacking: Lacking, meta: Option<Meta>, sources: Vec<Site>) {
+        let Lacking { id, length, digest } = lacking;
+        // What was here once is not any more.
+        if self.book.needs(id) && self.bodies.spool.stored_len(id).is_none() {
+            self.bodies.loose.remove(&id);
+        }
+        self.pull(id, Some(length), meta, sources, false);
+        if let Some(pull) = self.bodies.pulls.get_mut(&id) {
+            pull.digest = Some(digest);
+        }
     }
 
     fn pull(&mut self, id: Id, length: Option<u64>, meta: Option<Meta>, sources: Vec<Site>, early: bool) {
@@ -242,7 +257,15 @@ impl Keeper {
         }
         let place = place.filter(|_| early);
         let progress = Progress::default();
-        let pull = Pull { meta, from, progress: progress.clone(), held: Vec::new(), early, withdrawn: false };
+        let pull = Pull {
+            meta,
+            from,
+            progress: progress.clone(),
+            held: Vec::new(),
+            early,
+            digest: None,
+            withdrawn: false,
+        };
         self.bodies.pulls.insert(id, pull);
         let (core, news) = (Rc::clone(&self.core), self.news.clone());
         let (spool, needed) = (self.bodies.spool.clone(), Rc::clone(&self.bodies.needed));
@@ -257,7 +280,12 @@ impl Keeper {
     /// A body is here, or could not be had.
     pub(super) fn pulled(&mut self, id: Id, stored: Option<Stored>) {
         let Some(pull) = self.bodies.pulls.remove(&id) else { return };
-        if let Some(stored) = stored {
+        let wrong = stored.is_some_and(|stored| pull.digest.is_some_and(|digest| digest != stored.sha256));
+        if wrong {
+            self.note(&json!({ "body": id.to_string(), "error": "it is not the one that was recorded" }));
+            self.erase(id);
+        }
+        if let Some(stored) = stored.filter(|_| !wrong) {
             self.replicas.counts.pulled.add(1);
             let loose = Loose { stored, from: pull.from, since: Instant::now() };
             self.bodies.loose.insert(id, loose);

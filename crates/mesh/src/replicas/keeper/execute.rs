@@ -51,7 +51,15 @@ pub(super) struct Said {
     /// Its answer, where a client may wait for it and it could be read.
     pub(super) response: Option<Response<Bytes>>,
     /// The body, if it was to be in the spool and is not.
-    pub(super) lacking: Option<Id>,
+    pub(super) lacking: Option<Box<Lacking>>,
+}
+
+/// A body that is to be in the spool.
+#[derive(Clone, Copy)]
+pub(super) struct Lacking {
+    pub(super) id: Id,
+    pub(super) length: u64,
+    pub(super) digest: [u8; 32],
 }
 
 impl From<Outcome> for Said {
@@ -69,11 +77,12 @@ impl Job {
             Ok(request) => request,
             Err(outcome) => return outcome.into(),
         };
-        if let Some(id) = spooled(&kept) {
-            match self.spool.reader(id, 0) {
-                Ok(reader) => body = LegBody::stored(reader, state.settings().timeouts.body_idle),
-                Err(_) => return Said { lacking: Some(id), ..Outcome::NotExecuted.into() },
-            }
+        if let (Some(id), Content::Spooled { length, digest }) = (spooled(&kept), &kept.content) {
+            let Ok(reader) = self.spool.reader(id, 0) else {
+                let lacking = Box::new(Lacking { id, length: *length, digest: *digest });
+                return Said { lacking: Some(lacking), ..Outcome::NotExecuted.into() };
+            };
+            body = LegBody::stored(reader, state.settings().timeouts.body_idle);
         }
         // Who reads the service's log, having to say what became of it, finds it there.
         if let Ok(name) = HeaderValue::try_from(self.execution.op.to_string()) {

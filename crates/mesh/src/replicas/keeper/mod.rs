@@ -53,6 +53,7 @@ use self::bodies::Bodies;
 use self::book::{Book, With};
 use self::clients::Clients;
 use self::copy::Copied;
+use self::execute::Lacking;
 use self::journal::{Call, Journal};
 use self::peers::Outboxes;
 use self::vault::{Change, Vault};
@@ -92,7 +93,7 @@ enum News {
         outcome: Outcome,
         response: Option<Response<Bytes>>,
         /// The body that was not in the spool.
-        lacking: Option<Id>,
+        lacking: Option<Box<Lacking>>,
     },
     Probed {
         resource: Meta,
@@ -326,8 +327,8 @@ impl Keeper {
             News::TryAgain => self.start_commit(self.journal.again()),
             News::Executed { resource, execution, outcome, response, lacking } => {
                 self.busy = self.busy.saturating_sub(1);
-                if let Some(id) = lacking {
-                    self.regain(&resource, id);
+                if let Some(lacking) = lacking {
+                    self.regain(&resource, *lacking);
                 }
                 self.executed(resource, execution, outcome, response);
             }

@@ -312,3 +312,27 @@ fn a_site_without_a_replica_gets_no_body() {
     assert_eq!(ask("B"), 200);
     assert_eq!(ask("C"), 404);
 }
+
+#[test]
+fn a_body_that_the_disk_lost_is_had_from_another_replica() {
+    let mut isles = Isles::new();
+    let meta = isles.make(0, "one");
+    isles.until_quiet();
+    isles.isles[1].service.faults().set(sample::Fault::Unavailable);
+    let body = content(12, 4 * MIB);
+    assert!(upload(&isles, 0, &meta, &body).starts_with("HTTP/1.1 200"));
+    until_has(&isles, 2, &body);
+    let handle = isles.mesh(1).replication().unwrap();
+    until("B has recorded it", || !sites::run(handle.pending(site("B"))).unwrap().is_empty());
+    isles.stop(1);
+    let lost = sites::files(&isles.isles[1].directory.path().join("bodies"));
+    let lost: Vec<_> = lost.iter().filter(|file| file.file_name().unwrap().len() == 32).collect();
+    assert_eq!(lost.len(), 1);
+    std::fs::remove_file(lost[0]).unwrap();
+    isles.isles[1].service.faults().set(sample::Fault::None);
+    isles.start(1);
+    until_has(&isles, 1, &body);
+    isles.until_quiet();
+    assert_eq!(uploads(&isles), [1, 1, 1]);
+    until_erased(&isles, &[0, 1, 2]);
+}
