@@ -94,6 +94,8 @@ threads = 1
 [services.image]
 public = ["127.0.0.1:{port}"]
 upstreams = ["http://127.0.0.1:{backend}"]
+[http]
+thin = {thin}
 """
 
 
@@ -135,6 +137,7 @@ def haproxy_lua(rig, name, port, backend):
     return Proxy(name, ["haproxy", "-q", "-db", "-f", rig.write(f"{name}.cfg", text)], port, scoped=True)
 
 
-def archipel(rig, name, port, backend, scoped):
-    config = rig.write(f"{name}.toml", ARCHIPEL_TOML.format(name=name, port=port, backend=backend))
+def archipel(rig, name, port, backend, scoped, thin=False):
+    text = ARCHIPEL_TOML.format(name=name, port=port, backend=backend, thin=str(thin).lower())
+    config = rig.write(f"{name}.toml", text)
     return Proxy(name, [ARCHIPEL, "run", config], port, scoped)

@@ -34,6 +34,7 @@ pub fn settings(config: &Config, members: &Members) -> Result<mesh::Settings, St
         services: services.collect::<Result<_, String>>()?,
         link: link(config, members)?,
         replication: config.replication.as_ref().map(|own| replication(own, &config.state)).transpose()?,
+        thin: config.thin,
         limits: limits(config),
         timeouts: timeouts(config),
     })
@@ -73,7 +74,14 @@ fn replication(replication: &Replication, state: &Path) -> Result<mesh::Replicat
         let headers = headers.iter().map(credential).collect::<Result<Vec<_>, String>>()?;
         Ok((service.clone(), headers))
     };
+    let webhook = replication.webhook.as_ref().map(|(to, path)| {
+        let tls =
+            if to.tls { Some(upstream::client_tls(None).map_err(|error| error.to_string())?) } else { None };
+        let target = Target { host: to.endpoint.host.clone(), port: to.endpoint.port, tls };
+        Ok::<_, String>(mesh::Webhook { target, path: path.clone() })
+    });
     Ok(mesh::Replication {
+        webhook: webhook.transpose()?,
         directory: state.to_owned(),
         quota: u64::try_from(replication.quota_mib).unwrap_or(u64::MAX).saturating_mul(1 << 20),
         inline: replication.inline_bytes,

@@ -308,6 +308,7 @@ fn the_example_is_valid_and_says_what_it_seems_to() {
     let config = read(&text).unwrap_or_else(|faults| panic!("{}", faults.render(Style::Plain)));
     assert_eq!(config.timeouts, Timeouts::default());
     assert_eq!(config.limits, Limits::default());
+    assert!(!config.thin);
     assert!(matches!(&config.audit, Some(Audit::File(path)) if path.ends_with("audit.log")));
 
     let atlas = config.atlas();

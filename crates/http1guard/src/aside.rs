@@ -20,7 +20,7 @@ const MOST_WAITING_BYTES: usize = 16 << 10;
 
 /// What may be said in one turn. Past it the rest is dropped: it is advice, and a service that says so much
 /// does not mean it.
-const MOST_PER_TURN: usize = 256;
+pub const MOST_PER_TURN: usize = 256;
 
 /// One connection's door for what is said aside. Its copies are the same door. All of it happens on the core
 /// that serves the connection; it can be sent to others only because callbacks must be.

@@ -2,7 +2,7 @@
 
 use crate::limits::Limits;
 use crate::line::{self, Lines};
-use crate::violation::Rule;
+use crate::violation::{Part, Rule, Violation};
 
 /// How far a chunked body has been read.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +12,8 @@ pub(crate) struct ChunkScan {
     extension_bytes: usize,
     trailer_bytes: usize,
     trailer_fields: usize,
+    /// Of an answer: see [`Chunks::of_answer`].
+    lenient: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,31 +28,68 @@ enum At {
 }
 
 /// What the first bytes of those presented are.
-pub(crate) enum Step {
-    /// So many are good; the body goes on.
-    Pass(usize),
-    /// So many are good, and the body ends with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// So many that frame the body: the line of a chunk's size, the end of a chunk, a trailer.
+    Frame(usize),
+    /// So many of the body itself.
+    Data(usize),
+    /// So many that frame the body, which ends with them.
     End(usize),
     /// There are too few to tell.
     More,
 }
 
+/// Follows a chunked body. The caller presents what it has not taken yet, with more after it.
+#[derive(Clone, Debug)]
+pub struct Chunks {
+    scan: ChunkScan,
+    limits: Limits,
+}
+
+impl Chunks {
+    /// The body of a request, as strictly as [`Guard`](crate::Guard) reads it: it does so with the same code.
+    #[must_use]
+    pub fn of_request(limits: Limits) -> Chunks {
+        Chunks { scan: ChunkScan::default(), limits }
+    }
+
+    /// The body of an answer. It is for who frames it anew and drops its trailers, and reads as leniently as
+    /// servers write: spaces around a size, extensions of any kind.
+    #[must_use]
+    pub fn of_answer() -> Chunks {
+        let limits = Limits {
+            fields: 1024,
+            chunk_line_bytes: 16 << 10,
+            extension_bytes: 16 << 10,
+            trailer_bytes: 16 << 10,
+            ..Limits::default()
+        };
+        Chunks { scan: ChunkScan { lenient: true, ..ChunkScan::default() }, limits }
+    }
+
+    /// Reads one piece.
+    pub fn read(&mut self, bytes: &[u8]) -> Result<Piece, Violation> {
+        self.scan.read(bytes, &self.limits).map_err(|rule| Violation { rule, part: Part::Body })
+    }
+}
+
 impl ChunkScan {
     /// Reads one piece: a line, or bytes of a chunk.
-    pub(crate) fn read(&mut self, bytes: &[u8], limits: &Limits) -> Result<Step, Rule> {
+    pub(crate) fn read(&mut self, bytes: &[u8], limits: &Limits) -> Result<Piece, Rule> {
         match self.at {
             At::Size => self.read_size(bytes, limits),
             At::Data(left) => {
                 let here = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
                 let left = left - here as u64;
                 self.at = if left == 0 { At::DataEnd } else { At::Data(left) };
-                Ok(if here == 0 { Step::More } else { Step::Pass(here) })
+                Ok(if here == 0 { Piece::More } else { Piece::Data(here) })
             }
             At::DataEnd => match bytes {
-                [] | [b'\r'] => Ok(Step::More),
+                [] | [b'\r'] => Ok(Piece::More),
                 [b'\r', b'\n', ..] => {
                     self.at = At::Size;
-                    Ok(Step::Pass(2))
+                    Ok(Piece::Frame(2))
                 }
                 _ => Err(Rule::ChunkEnd),
             },
@@ -74,26 +113,27 @@ impl ChunkScan {
         Ok(Some((line, len)))
     }
 
-    fn read_size(&mut self, bytes: &[u8], limits: &Limits) -> Result<Step, Rule> {
+    fn read_size(&mut self, bytes: &[u8], limits: &Limits) -> Result<Piece, Rule> {
         let Some((line, len)) = self.line(bytes, limits.chunk_line_bytes, Rule::ChunkLineTooLong)? else {
-            return Ok(Step::More);
+            return Ok(Piece::More);
         };
+        let line = if self.lenient { bare_size(line) } else { line };
         let (size, extension) = size_line(line).map_err(|rule| line::blame(line, rule))?;
         self.extension_bytes += extension.len();
         if self.extension_bytes > limits.extension_bytes {
             return Err(Rule::ChunkLineTooLong);
         }
         self.at = if size == 0 { At::Trailers } else { At::Data(size) };
-        Ok(Step::Pass(len))
+        Ok(Piece::Frame(len))
     }
 
-    fn read_trailer(&mut self, bytes: &[u8], limits: &Limits) -> Result<Step, Rule> {
+    fn read_trailer(&mut self, bytes: &[u8], limits: &Limits) -> Result<Piece, Rule> {
         let left = limits.trailer_bytes.saturating_sub(self.trailer_bytes);
         let Some((line, len)) = self.line(bytes, left, Rule::TrailersTooLarge)? else {
-            return Ok(Step::More);
+            return Ok(Piece::More);
         };
         if line.is_empty() {
-            return Ok(Step::End(len));
+            return Ok(Piece::End(len));
         }
         self.trailer_bytes += len;
         self.trailer_fields += 1;
@@ -101,10 +141,10 @@ impl ChunkScan {
             return Err(Rule::TrailersTooLarge);
         }
         let (name, _) = line::field(line).map_err(|rule| line::blame(line, rule))?;
-        if FORBIDDEN_TRAILERS.iter().any(|forbidden| line::is_name(name, forbidden)) {
+        if !self.lenient && FORBIDDEN_TRAILERS.iter().any(|forbidden| line::is_name(name, forbidden)) {
             return Err(Rule::TrailerName);
         }
-        Ok(Step::Pass(len))
+        Ok(Piece::Frame(len))
     }
 }
 
@@ -120,6 +160,12 @@ const FORBIDDEN_TRAILERS: &[&[u8]] = &[
     b"transfer-encoding",
     b"upgrade",
 ];
+
+/// The size alone, where an extension says nothing and spaces may stand before it.
+fn bare_size(line: &[u8]) -> &[u8] {
+    let size = line.split(|byte| *byte == b';').next().unwrap_or_default();
+    if line.contains(&b'\r') { line } else { size.trim_ascii_end() }
+}
 
 /// A chunk's size and its extension, `;` included.
 fn size_line(line: &[u8]) -> Result<(u64, &[u8]), Rule> {

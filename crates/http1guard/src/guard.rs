@@ -1,6 +1,6 @@
 //! The judge: which part of which request each byte belongs to, and whether it may pass.
 
-use crate::chunked::{ChunkScan, Step};
+use crate::chunked::{ChunkScan, Piece};
 use crate::head::{Body, Head, HeadScan};
 use crate::limits::Limits;
 use crate::violation::{Part, Rule, Violation};
@@ -62,10 +62,10 @@ impl Guard {
     /// violation every call returns it again: nothing more on this connection can be trusted.
     pub fn check(&mut self, bytes: &[u8]) -> Result<Progress, Violation> {
         match &mut self.state {
-            State::Head(scan) => match scan.read(bytes, &self.limits) {
+            State::Head(scan) => match scan.read(bytes, &self.limits, &mut |_| {}) {
                 Ok(None) => Ok(Progress::More),
                 Ok(Some(head)) => {
-                    self.state = State::after_head(head);
+                    self.state = State::after_head(&head);
                     Ok(Progress::Pass(head.len))
                 }
                 Err(rule) => Err(self.refuse(rule, Part::Head)),
@@ -80,9 +80,9 @@ impl Guard {
                 Ok(Progress::Pass(here))
             }
             State::Chunked { scan, switches } => match scan.read(bytes, &self.limits) {
-                Ok(Step::More) => Ok(Progress::More),
-                Ok(Step::Pass(here)) => Ok(Progress::Pass(here)),
-                Ok(Step::End(here)) => {
+                Ok(Piece::More) => Ok(Progress::More),
+                Ok(Piece::Frame(here) | Piece::Data(here)) => Ok(Progress::Pass(here)),
+                Ok(Piece::End(here)) => {
                     self.state = State::after_body(*switches);
                     Ok(Progress::Pass(here))
                 }
@@ -128,10 +128,10 @@ impl Guard {
 }
 
 impl State {
-    fn after_head(head: Head) -> State {
+    fn after_head(head: &Head) -> State {
         let switches = head.switches;
         match head.body {
-            Body::Length(0) => State::after_body(switches),
+            Body::None | Body::Length(0) => State::after_body(switches),
             Body::Length(left) => State::Length { left, switches },
             Body::Chunked => State::Chunked { scan: ChunkScan::default(), switches },
         }

@@ -7,24 +7,79 @@ use memchr::memchr;
 use crate::limits::Limits;
 use crate::line::{self, Lines};
 use crate::target::Named;
-use crate::violation::Rule;
+use crate::violation::{Part, Rule, Violation};
 use crate::{ascii, target};
 
-/// A head that passed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Head {
+/// A head that passed. Places are counted from the first byte that was presented.
+#[derive(Clone, Debug)]
+pub struct Head {
     /// How many bytes it has, the empty line included.
-    pub(crate) len: usize,
-    pub(crate) body: Body,
+    pub len: usize,
+    /// Where its method is.
+    pub method: Range<usize>,
+    /// Where its target is.
+    pub target: Range<usize>,
+    /// HTTP/1.1, else HTTP/1.0.
+    pub is_http_1_1: bool,
+    /// What follows it.
+    pub body: Body,
     /// The request asks for another protocol on this connection: CONNECT, or `Upgrade` in HTTP/1.1.
-    pub(crate) switches: bool,
+    pub switches: bool,
 }
 
+/// What follows a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Body {
-    /// As many bytes; none without `Content-Length`.
+pub enum Body {
+    /// Nothing, and nothing is said of it.
+    None,
+    /// As many bytes as `Content-Length` says.
     Length(u64),
+    /// Chunks.
     Chunked,
+}
+
+/// A field that passed. Places are counted from the first byte that was presented.
+#[derive(Clone, Debug)]
+pub struct Field<'b> {
+    /// Where its line starts.
+    pub start: usize,
+    /// Where the next line starts.
+    pub end: usize,
+    /// Its name, as it was written.
+    pub name: &'b [u8],
+    /// Its value, with the whitespace around it.
+    pub value: &'b [u8],
+}
+
+/// Reads one head after the other as [`Guard`](crate::Guard) does, with the same code, and tells what is in
+/// them.
+#[derive(Clone, Debug)]
+pub struct Heads {
+    scan: HeadScan,
+    limits: Limits,
+}
+
+impl Heads {
+    /// For the requests of one connection.
+    #[must_use]
+    pub fn new(limits: Limits) -> Heads {
+        Heads { scan: HeadScan::default(), limits: limits.capped() }
+    }
+
+    /// Reads on. `bytes` starts where the head starts, in each call until it is complete; each field is told
+    /// once. `None`: it is not complete.
+    pub fn read<'b>(
+        &mut self,
+        bytes: &'b [u8],
+        mut each: impl FnMut(Field<'b>),
+    ) -> Result<Option<Head>, Violation> {
+        let head = self.scan.read(bytes, &self.limits, &mut each);
+        let head = head.map_err(|rule| Violation { rule, part: Part::Head })?;
+        if head.is_some() {
+            self.scan = HeadScan::default();
+        }
+        Ok(head)
+    }
 }
 
 /// A head of which some lines have been read. Places are counted from its first byte.
@@ -50,7 +105,12 @@ struct RequestLine {
 
 impl HeadScan {
     /// Reads on. `bytes` starts where the head starts, in each call; `None`: it is not complete.
-    pub(crate) fn read(&mut self, bytes: &[u8], limits: &Limits) -> Result<Option<Head>, Rule> {
+    pub(crate) fn read<'b>(
+        &mut self,
+        bytes: &'b [u8],
+        limits: &Limits,
+        each: &mut impl FnMut(Field<'b>),
+    ) -> Result<Option<Head>, Rule> {
         if self.request.is_none() && !self.read_request_line(bytes, limits)? {
             return Ok(None);
         }
@@ -66,7 +126,8 @@ impl HeadScan {
             if self.fields > limits.fields {
                 return Err(Rule::TooManyFields);
             }
-            self.read_field(line, start).map_err(|rule| line::blame(line, rule))?;
+            let (name, value) = self.read_field(line, start).map_err(|rule| line::blame(line, rule))?;
+            each(Field { start, end: self.lines.start, name, value });
         }
     }
 
@@ -96,7 +157,7 @@ impl HeadScan {
         }
     }
 
-    fn read_field(&mut self, line: &[u8], start: usize) -> Result<(), Rule> {
+    fn read_field<'l>(&mut self, line: &'l [u8], start: usize) -> Result<(&'l [u8], &'l [u8]), Rule> {
         let (name, value) = line::field(line)?;
         let is = |known: &[u8]| line::is_name(name, known);
         // The length rules most fields out at the cost of one comparison.
@@ -140,7 +201,7 @@ impl HeadScan {
             }
             _ => {}
         }
-        Ok(())
+        Ok((name, value))
     }
 
     /// What only the whole head shows.
@@ -163,13 +224,15 @@ impl HeadScan {
             (Some(_), true) => return Err(Rule::LengthAndEncoding),
             (_, true) if !request.is_http_1_1 => return Err(Rule::EncodingVersion),
             (None, true) => Body::Chunked,
-            (length, false) => Body::Length(length.unwrap_or(0)),
+            (Some(length), false) => Body::Length(length),
+            (None, false) => Body::None,
         };
         if is_connect && (self.chunked || self.content_length.is_some()) {
             return Err(Rule::ConnectBody);
         }
         let switches = is_connect || (self.upgrade && request.is_http_1_1);
-        Ok(Head { len: self.lines.start, body, switches })
+        let RequestLine { method, target, is_http_1_1, .. } = request;
+        Ok(Head { len: self.lines.start, method, target, is_http_1_1, body, switches })
     }
 }
 

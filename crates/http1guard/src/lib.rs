@@ -6,7 +6,8 @@
 //! only bytes that have one reading; everything else is a `400` and a closed connection.
 //!
 //! [`Guard`] is the judge: bytes in, verdict out. It does no I/O and allocates nothing.
-//! [`Guarded`] puts it around a connection, under an HTTP server such as hyper.
+//! [`Guarded`] puts it around a connection, under an HTTP server such as hyper. A server without a parser of its
+//! own reads with [`Heads`] and [`Chunks`], which are the same code, and say what they found.
 //!
 //! In the order in which a byte meets them: `guard` (which part of which request is this?), `line`,
 //! `head` and `target` (the request line and the fields), `chunked` (bodies and trailers), `violation`
@@ -25,8 +26,10 @@ mod refusal;
 mod target;
 mod violation;
 
-pub use aside::{Aside, Speaker, Turn};
+pub use aside::{Aside, MOST_PER_TURN, Speaker, Turn};
+pub use chunked::{Chunks, Piece};
 pub use guard::{Guard, Progress};
 pub use guarded::Guarded;
+pub use head::{Body, Field, Head, Heads};
 pub use limits::Limits;
 pub use violation::{Part, Rule, Violation};

@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use http::StatusCode;
 use http::request::Parts;
-use http::{Response, StatusCode};
 use link::{ClientTls, Pool, Revoked};
 use plan::{Budget, Knowledge, Pace, Reach};
 use scope::{Diagnostic, Dialect, Known, Plan, Scope, Site, View, Zone};
 
+use crate::alarm::Alarms;
 use crate::audit::Audit;
 use crate::body::LegBody;
 use crate::carry::{self, Carry, Marks, Record};
@@ -22,6 +23,7 @@ use crate::observe::Observer;
 use crate::replicas::Replicas;
 use crate::settings::Settings;
 use crate::sites::{Sites, Standing};
+use crate::thin::Buffers;
 use crate::upstream::{self, Health, Upstreams};
 
 /// How many scopes a core remembers. Past it the cache starts anew: a flood of scopes costs memory once.
@@ -120,9 +122,10 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Takes a place among the requests to this site's own services, unless it has one.
-    pub(crate) fn local(&self, most: usize) -> bool {
-        take(&self.shared.local, &self.local, most)
+    /// Takes a place for a request to this site's own service, unless it has one. What has a scope may wait for
+    /// other sites, if only by the calls that it causes: it takes nothing from requests that have none.
+    pub(crate) fn here(&self, is_scoped: bool, most: usize) -> bool {
+        if is_scoped { self.away(most) } else { take(&self.shared.local, &self.local, most) }
     }
 
     /// Takes a place among the requests that may need other sites, unless it has one.
@@ -199,6 +202,8 @@ pub(crate) struct Core {
     state: RefCell<Rc<State>>,
     /// Not used yet.
     random: RefCell<Vec<u8>>,
+    pub(crate) alarms: Alarms,
+    pub(crate) buffers: Rc<Buffers>,
 }
 
 impl Core {
@@ -215,6 +220,8 @@ impl Core {
             streams: RefCell::default(),
             state,
             random: RefCell::default(),
+            alarms: Alarms::default(),
+            buffers: Rc::default(),
         }
     }
 
@@ -230,8 +237,8 @@ impl Core {
 
     /// An application answered a client's scoped request. A token that it did not refuse is that client's:
     /// made-up ones are not worth remembering.
-    pub(crate) fn let_in<B>(&self, token: Option<carry::Sender>, answer: &Response<B>) {
-        if let Some(token) = token.filter(|_| answer.status() != StatusCode::UNAUTHORIZED) {
+    pub(crate) fn let_in(&self, token: Option<carry::Sender>, status: StatusCode) {
+        if let Some(token) = token.filter(|_| status != StatusCode::UNAUTHORIZED) {
             self.shared.carry.is_of_a_client(token, self.now());
         }
     }

@@ -29,9 +29,10 @@ use crate::handle::{self, Entry};
 use crate::headers::HEADERS_ON_STACK;
 use crate::idle::{Idle, Seldom};
 use crate::paced::{MidHead, Paced};
+use crate::thin::{self, Other, Rewound, Seat};
 use link::Local;
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const H2: &[u8] = b"h2";
 
 /// Accepts until drained, then waits for the requests in flight.
@@ -74,6 +75,17 @@ async fn connection(
     let mut serve = Serve { core, entry, client, draining };
     if let Some(tls) = tls {
         return Box::pin(serve.tls(&state, tls, stream)).await;
+    }
+    if state.settings().thin {
+        let Serve { core, entry, client, draining } = serve;
+        let seat = Seat { core, entry, address: client, draining };
+        let Some(other) = Box::pin(thin::serve(&seat, stream)).await else { return };
+        let Seat { core, entry, address: client, draining } = seat;
+        let serve = Serve { core, entry, client, draining };
+        return match other {
+            Other::Http1(stream) => Box::pin(serve.http1(&state, stream)).await,
+            Other::Http2(stream) => Box::pin(serve.http2(&state, stream)).await,
+        };
     }
     let idle = state.settings().timeouts.idle;
     let mut first_byte = [0];
@@ -138,11 +150,7 @@ impl Serve {
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let settings = state.settings();
-        let limits = http1guard::Limits {
-            head_bytes: settings.limits.header_bytes,
-            fields: settings.limits.headers,
-            ..http1guard::Limits::default()
-        };
+        let limits = thin::guard_limits(settings);
         let mut builder = http1::Builder::new();
         builder
             // Its timer is set anew for each request; ours is not.
@@ -220,6 +228,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 /// The connection of a client that switched protocols, out of the guard, and what it has already sent.
 pub(crate) fn opaque(client: Upgraded) -> (Box<dyn Stream>, Bytes) {
     let client = match unguarded::<TcpStream>(client) {
+        Ok(out) => return out,
+        Err(client) => client,
+    };
+    let client = match unguarded::<Rewound>(client) {
         Ok(out) => return out,
         Err(client) => client,
     };

@@ -4,22 +4,20 @@ use std::any::Any;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
 
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode, Version};
+use http::{HeaderName, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use http1guard::Turn;
 use hyper::body::Incoming;
 use plan::{Asked, Said, Sent};
-use scope::{Diagnostic, Plan, Site};
-use serde_json::json;
+use scope::{Plan, Site};
 use tokio::time::Instant;
 
 use crate::backstage;
 use crate::body::{AnswerBody, LegBody, Tape};
-use crate::carry::{self, Carrier, Found, Listener};
+use crate::carry::{Carry, Listener};
 use crate::core::{Core, ServiceState, State, Ticket};
 use crate::dispatch::{Bodies, Dispatch};
 use crate::headers;
@@ -32,17 +30,28 @@ use crate::replicas::group::Group;
 use crate::replicas::operations;
 use crate::replicas::walk::{self, At};
 use crate::replicas::wire;
+use crate::route::{Asker, Route};
 use crate::said;
 use crate::upgrade::{self, Switch};
 
 /// Says whether a list that lacks a site is an error, whatever the listener's configuration says.
-const STRICT: &str = "x-scope-strict";
+pub(crate) const STRICT: &str = "x-scope-strict";
 
 /// The listener that a request came to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Entry {
     pub(crate) service: String,
     pub(crate) listener: Listener,
+}
+
+impl Entry {
+    /// The header of the answer that is a service's token, if a service logs in.
+    pub(crate) fn login<'c>(&self, carry: &'c Carry, head: &Parts) -> Option<&'c HeaderName> {
+        match self.listener {
+            Listener::Internal => carry.login(&self.service, head),
+            Listener::Public => None,
+        }
+    }
 }
 
 /// Answers one request of a client, or of one of the site's own services. Interim answers need a turn.
@@ -93,17 +102,14 @@ fn begin(
     let switches = take_in(&mut head, state.settings().limits.headers)?;
     let switch = switches.then(|| Switch::new(switch, Rc::clone(&ticket) as Rc<dyn Any>));
     // A service that logs in: the answer has its token.
-    let login = match entry.listener {
-        Listener::Internal => core.shared.carry.login(&entry.service, &head).cloned(),
-        Listener::Public => None,
-    };
+    let login = entry.login(&core.shared.carry, &head).cloned();
     let walk = Walk { core, state, service, client, switch, turn, login, ticket };
     // Boxed: they are large, and handed through many futures.
     Ok((Box::new(walk), Box::new(head), body))
 }
 
 /// Makes a head that came over one hop fit for the next. Says whether its sender wants to switch protocols.
-fn take_in(head: &mut Parts, most_headers: usize) -> Result<bool, Problem> {
+pub(crate) fn take_in(head: &mut Parts, most_headers: usize) -> Result<bool, Problem> {
     if head.method == Method::CONNECT {
         let problem = Problem::new(StatusCode::NOT_IMPLEMENTED, "connect", "CONNECT is not supported");
         return Err(problem.unsent());
@@ -140,7 +146,7 @@ struct Walk {
     switch: Option<Switch>,
     turn: Option<Turn>,
     /// The header of the answer that is a service's token, if a service logs in.
-    login: Option<http::HeaderName>,
+    login: Option<HeaderName>,
     ticket: Rc<Ticket>,
 }
 
@@ -159,95 +165,28 @@ impl Walk {
                 Err(problem) => problem.into_response(),
             };
         }
-        let default = settings.services.get(&self.service.name).and_then(|service| service.scope.as_ref());
-        let place = carry::Entry { listener: entry.listener, default: default.map(|scope| scope.text()) };
-        let found = self.core.shared.carry.find(&mut head, &place, self.core.now());
-        if self.core.shared.bypass.load(Ordering::Relaxed) {
-            // Whatever scope it brought was taken out, so that also a path with one leads to the service.
-            return self.here(head, body, None).await;
-        }
-        let carried = match found.map_err(Problem::from).and_then(|found| self.carried(found, &head, entry)) {
-            Ok(Some(carried)) => carried,
-            Ok(None) => {
+        let asker = self.asker(entry);
+        let (carried, plan) = match asker.route(&mut head) {
+            Route::Bypassed => return self.here(head, body, None).await,
+            Route::Unscoped => {
                 self.core.counts.unscoped.add(1);
                 return self.here(head, body, None).await;
             }
-            Err(problem) => return self.refuse(&head, problem),
+            Route::Scoped(carried, plan) => (carried, plan),
+            Route::Refused(problem) => {
+                asker.refused(&head, &problem);
+                return problem.into_response();
+            }
         };
-        let plan = match self.plan(&carried) {
-            Ok(plan) => plan,
-            Err(problem) => return self.refuse(&head, problem),
-        };
-        self.core.counts.scoped.add(1);
-        let line = self.audit_line(&head, &carried, &plan);
-        let core = Rc::clone(&self.core);
-        let token = carried.token.filter(|_| entry.listener == Listener::Public);
-        let Some(serde_json::Value::Object(mut line)) = line else {
-            let response = self.carry_out(plan, head, body, carried).await;
-            core.let_in(token, &response);
-            return response;
-        };
-        let began = Instant::now();
-        let response = Box::pin(self.carry_out(plan, head, body, carried)).await;
-        core.let_in(token, &response);
-        let sites = response.headers().get("scope-sites").and_then(|sites| sites.to_str().ok());
-        line.insert("status".to_owned(), response.status().as_u16().into());
-        line.insert("sites".to_owned(), sites.into());
-        line.insert("ms".to_owned(), u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX).into());
-        core.shared.audit.write(&line.into());
+        let scoped = asker.scoped(&head, &carried, &plan);
+        let response = self.carry_out(plan, head, body, carried).await;
+        scoped.answered(&self.core, response.status(), response.headers().get("scope-sites"));
         response
     }
 
-    /// The scope of this request, if it has one.
-    fn carried(&self, found: Found, head: &Parts, entry: &Entry) -> Result<Option<Carried>, Problem> {
-        let bad_scope = |diagnostic: Diagnostic| Problem::bad_scope(&diagnostic);
-        let read = |text: &str| self.state.scope(text).map_err(bad_scope);
-        let carried = match found {
-            Found::Nothing => return Ok(None),
-            Found::Written { text, carrier } => {
-                let scope = read(&text)?;
-                // What a service hands on may come from a site that knows more services.
-                if carrier != Carrier::Baggage || entry.listener == Listener::Public {
-                    self.state.check_names(&scope).map_err(bad_scope)?;
-                }
-                self.state.check(&scope).map_err(bad_scope)?;
-                let carry = &self.core.shared.carry;
-                let token = carry.token(&head.headers);
-                let sender = token.unwrap_or_else(|| carry.sender(&head.headers, self.client.ip()));
-                Carried { scope, entered: self.state.settings().site.clone(), hops: 0, sender, token }
-            }
-            Found::Caused(record) if self.state.sites.find(record.here.name()).is_none() => {
-                // A reload took that site away: what `here` means is no longer known.
-                return Err(carry::Error::ScopeLost.into());
-            }
-            Found::Caused(record) => Carried {
-                scope: read(&record.scope)?,
-                entered: record.here,
-                hops: record.hops,
-                sender: record.sender,
-                token: record.token,
-            },
-        };
-        if carried.hops > MOST_HOPS {
-            return Err(Problem::new(StatusCode::LOOP_DETECTED, "loop", "This request causes itself")
-                .detail(format!("more than {MOST_HOPS} calls led to this one"))
-                .unsent());
-        }
-        Ok(Some(carried).filter(|carried| !carried.scope.scope.is_empty()))
-    }
-
-    /// Where this service runs: where the scope says, else where its caller runs, which is here, unless
-    /// the profile says that it runs where the client entered.
-    fn plan(&self, carried: &Carried) -> Result<Rc<Plan>, Problem> {
-        let settings = self.state.settings();
-        let plan = self.state.plan(&carried.scope, &self.service.name, &carried.entered);
-        match plan.map_err(|diagnostic| Problem::bad_scope(&diagnostic))? {
-            Some(plan) => Ok(plan),
-            None if settings.profile.runs_at_origin(&self.service.name) => {
-                Ok(Rc::new(Plan::Site(carried.entered.clone())))
-            }
-            None => Ok(Rc::new(Plan::Site(settings.site.clone()))),
-        }
+    fn asker<'a>(&'a self, entry: &'a Entry) -> Asker<'a> {
+        let Walk { core, state, service, client, .. } = self;
+        Asker { core, state, service, entry, client: *client }
     }
 
     fn at<'a>(&'a self, carried: Option<&'a Carried>) -> At<'a> {
@@ -297,12 +236,8 @@ impl Walk {
         body: Incoming,
         carried: Option<&Carried>,
     ) -> Response<AnswerBody> {
-        // What has a scope may wait for other sites, if only by the calls that it causes: it takes nothing
-        // from requests that have none.
-        let most = self.state.settings().limits.requests;
-        let admitted = if carried.is_some() { self.ticket.away(most) } else { self.ticket.local(most) };
-        if !admitted {
-            return Problem::busy("this site has as many requests in flight as it may").into_response();
+        if !self.ticket.here(carried.is_some(), self.state.settings().limits.requests) {
+            return Problem::here_is_busy().into_response();
         }
         let body = self.live(body);
         let speaker = self.turn.as_ref().map(Turn::speaker);
@@ -413,41 +348,6 @@ impl Walk {
             return LegBody::Empty;
         }
         LegBody::Live(Live::new(body, self.state.settings().timeouts.body_idle))
-    }
-
-    fn audit_line(&self, head: &Parts, carried: &Carried, plan: &Plan) -> Option<serde_json::Value> {
-        let mut line = self.who_and_what(head)?;
-        if let serde_json::Value::Object(line) = &mut line {
-            line.insert("entered".to_owned(), carried.entered.name().into());
-            line.insert("scope".to_owned(), (*carried.scope.text).into());
-            line.insert("plan".to_owned(), plan.to_string().into());
-        }
-        Some(line)
-    }
-
-    /// Refuses a request for its scope, and writes that down.
-    fn refuse(&self, head: &Parts, problem: Problem) -> Response<AnswerBody> {
-        self.core.counts.refused.add(1);
-        if let Some(serde_json::Value::Object(mut line)) = self.who_and_what(head) {
-            line.insert("refused".to_owned(), problem.kind().into());
-            line.insert("status".to_owned(), problem.status().as_u16().into());
-            self.core.shared.audit.write(&line.into());
-        }
-        problem.into_response()
-    }
-
-    fn who_and_what(&self, head: &Parts) -> Option<serde_json::Value> {
-        if !self.core.shared.audit.is_on() {
-            return None;
-        }
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        Some(json!({
-            "time": now.as_secs_f64(),
-            "client": self.client.to_string(),
-            "service": self.service.name,
-            "method": head.method.as_str(),
-            "path": head.uri.path(),
-        }))
     }
 }
 

@@ -12,7 +12,7 @@ use http_body::Frame;
 pub(crate) const HEADERS_ON_STACK: usize = 100;
 
 /// What peers tell each other starts with this.
-pub(crate) const PEERS_ONLY: &str = "archipel-";
+const PEERS_ONLY: &str = "archipel-";
 
 /// Takes away what concerns one connection only. Says which protocol the sender wants to switch to.
 pub(crate) fn end_of_hop(headers: &mut HeaderMap) -> Option<HeaderValue> {
@@ -47,9 +47,14 @@ pub(crate) fn end_of_hop(headers: &mut HeaderMap) -> Option<HeaderValue> {
     upgrade
 }
 
+/// Whether a field has this name, in any case. Most write it like this, or in small letters.
+pub(crate) fn is_named(name: &[u8], usual: &[u8]) -> bool {
+    name == usual || name.eq_ignore_ascii_case(usual)
+}
+
 /// These two, of which most have one alone, are options and name no header but one that goes anyway.
-fn is_option(name: impl AsRef<[u8]>) -> bool {
-    ["keep-alive", "close"].iter().any(|option| name.as_ref().eq_ignore_ascii_case(option.as_bytes()))
+pub(crate) fn is_option(name: impl AsRef<[u8]>) -> bool {
+    is_named(name.as_ref(), b"keep-alive") || is_named(name.as_ref(), b"close")
 }
 
 fn named_in_connection(headers: &HeaderMap) -> Vec<HeaderName> {
@@ -62,18 +67,28 @@ fn named_in_connection(headers: &HeaderMap) -> Vec<HeaderName> {
     named
 }
 
-fn is_of_one_hop(name: &HeaderName) -> bool {
-    matches!(
-        name.as_str(),
-        "connection"
-            | "keep-alive"
-            | "proxy-authenticate"
-            | "proxy-authorization"
-            | "proxy-connection"
-            | "te"
-            | "transfer-encoding"
-            | "upgrade"
-    )
+/// Whether a field concerns one connection only, by its name in any case.
+pub(crate) fn is_of_one_hop(name: impl AsRef<[u8]>) -> bool {
+    let is = |known: &[u8]| name.as_ref().eq_ignore_ascii_case(known);
+    // The length rules most fields out at the cost of one comparison.
+    match name.as_ref().len() {
+        2 => is(b"te"),
+        7 => is(b"upgrade"),
+        10 => is(b"connection") || is(b"keep-alive"),
+        16 => is(b"proxy-connection"),
+        17 => is(b"transfer-encoding"),
+        18 => is(b"proxy-authenticate"),
+        19 => is(b"proxy-authorization"),
+        _ => false,
+    }
+}
+
+/// Whether only peers may set a field, by its name in any case.
+pub(crate) fn is_of_peers(name: impl AsRef<[u8]>) -> bool {
+    let name = name.as_ref();
+    let start = name.get(..PEERS_ONLY.len());
+    matches!(name, [b'a' | b'A', ..])
+        && start.is_some_and(|start| start.eq_ignore_ascii_case(PEERS_ONLY.as_bytes()))
 }
 
 fn wants_trailers(te: &HeaderValue) -> bool {
@@ -98,8 +113,11 @@ pub(crate) fn switch(headers: &mut HeaderMap, protocol: HeaderValue) {
 
 /// Takes away what only peers may set.
 pub(crate) fn drop_peers_only(headers: &mut HeaderMap) {
-    let names: Vec<HeaderName> =
-        headers.keys().filter(|name| name.as_str().starts_with(PEERS_ONLY)).cloned().collect();
+    // Most often there are none.
+    if !headers.keys().any(is_of_peers) {
+        return;
+    }
+    let names: Vec<HeaderName> = headers.keys().filter(|name| is_of_peers(name)).cloned().collect();
     for name in names {
         headers.remove(name);
     }

@@ -66,9 +66,20 @@ impl Flow {
 }
 
 /// Why a request's body did not end as it should: the client's fault, whatever the service says.
-struct Fault {
-    status: StatusCode,
-    detail: String,
+pub(crate) struct Fault {
+    pub(crate) status: StatusCode,
+    pub(crate) detail: String,
+}
+
+impl Fault {
+    /// What to tell the client.
+    pub(crate) fn into_problem(self) -> Problem {
+        let (kind, title) = match self.status {
+            StatusCode::REQUEST_TIMEOUT => ("body-stopped", "The body of the request stopped coming"),
+            _ => ("bad-body", "The body of the request cannot be read"),
+        };
+        Problem::new(self.status, kind, title).detail(self.detail)
+    }
 }
 
 impl Inflow {
@@ -90,12 +101,7 @@ impl Inflow {
 
     /// What to tell a client whose body failed.
     pub(crate) fn problem(&self) -> Option<Problem> {
-        let fault = self.fault.take()?;
-        let (kind, title) = match fault.status {
-            StatusCode::REQUEST_TIMEOUT => ("body-stopped", "The body of the request stopped coming"),
-            _ => ("bad-body", "The body of the request cannot be read"),
-        };
-        Some(Problem::new(fault.status, kind, title).detail(fault.detail))
+        self.fault.take().map(Fault::into_problem)
     }
 
     /// An answer is there, and the request may go on: for as long as it moves.

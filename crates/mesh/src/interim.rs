@@ -6,6 +6,9 @@ use http::{HeaderValue, StatusCode};
 
 use crate::headers;
 
+/// A longer interim answer is dropped.
+pub(crate) const MOST_BYTES: usize = 16 << 10;
+
 /// The head of an interim answer, without what concerned the last hop only, frames a body, or may be set by
 /// peers only.
 pub(crate) fn head(status: StatusCode, fields: &HeaderMap) -> Bytes {

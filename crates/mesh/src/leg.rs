@@ -16,10 +16,10 @@ use scope::Site;
 use tokio::time::{timeout, timeout_at};
 
 use crate::body::{AnswerBody, LegBody};
-use crate::carry::{Record, Sender};
-use crate::core::{Core, Parsed, ServiceState, State};
+use crate::carry::{self, Record, Sender};
+use crate::core::{Core, HandedOn, Parsed, ServiceState, State};
 use crate::headers;
-use crate::inflow::Inflow;
+use crate::inflow::{Fault, Inflow};
 use crate::problem::Problem;
 use crate::upstream;
 
@@ -69,6 +69,24 @@ impl LegFailure {
         }
     }
 
+    /// The local service gave no answer.
+    pub(crate) fn of(sent: Sent, kind: upstream::Kind) -> LegFailure {
+        let why = match kind {
+            upstream::Kind::Unreachable => Why::Unreachable,
+            upstream::Kind::Timeout => Why::TimedOut,
+            upstream::Kind::TooMany => Why::Refused,
+            upstream::Kind::Protocol => Why::Protocol,
+            upstream::Kind::Reset | upstream::Kind::Body => Why::Reset,
+        };
+        LegFailure { sent, why, problem: None, detail: kind.to_string() }
+    }
+
+    /// The client did not send its request to the end, or not as it should.
+    pub(crate) fn of_client(fault: Fault) -> LegFailure {
+        let failure = LegFailure::of(Sent::Maybe, upstream::Kind::Body);
+        LegFailure { problem: Some(Box::new(fault.into_problem())), ..failure }
+    }
+
     /// As the answer to a client that asked for one site only.
     pub(crate) fn into_problem(self, whose: &str) -> Problem {
         if let Some(problem) = self.problem {
@@ -102,21 +120,8 @@ pub(crate) async fn local(
     speaker: Option<&Speaker>,
 ) -> Result<Response<AnswerBody>, LegFailure> {
     let settings = state.settings();
-    let mut handed_on = None;
-    if let Some(carried) = carried {
-        let record = Record {
-            scope: carried.scope.text.clone(),
-            here: carried.entered.clone(),
-            hops: carried.hops.saturating_add(1),
-            sender: carried.sender,
-            token: carried.token,
-        };
-        // An id of the application's own is one request's: people look for it in logs.
-        let shared = settings.profile.propagation.headers.is_empty();
-        let key = core.hand_on(&mut head, record, shared);
-        handed_on = Some(key.map_err(|error| LegFailure::refused(error.into()))?);
-    }
-    headers::name_te(&mut head.headers);
+    let handed_on = hand_on(core, state, &mut head, carried);
+    let handed_on = handed_on.map_err(|error| LegFailure::refused(error.into()))?;
     let inflow = body.inflow();
     let request = until_told(head, body);
     let sending = pin!(service.upstreams.send_heard(request, speaker));
@@ -131,26 +136,49 @@ pub(crate) async fn local(
             Ok(response)
         }
         Some(Err(error)) => {
-            let why = match error.kind {
-                upstream::Kind::Unreachable => Why::Unreachable,
-                upstream::Kind::Timeout => Why::TimedOut,
-                upstream::Kind::TooMany => Why::Refused,
-                upstream::Kind::Protocol => Why::Protocol,
-                upstream::Kind::Reset | upstream::Kind::Body => Why::Reset,
-            };
+            let failure = LegFailure::of(error.sent, error.kind);
             let problem = inflow.and_then(|inflow| inflow.problem()).map(Box::new);
-            Err(LegFailure { sent: error.sent, why, problem, detail: error.to_string() })
+            Err(LegFailure { problem, ..failure })
         }
         None => Err(late(settings.timeouts.response)),
     };
-    let causes_calls = match &answer {
-        Ok(response) => response.status() != StatusCode::UNAUTHORIZED,
+    settle(handed_on, answer.as_ref().map(Response::status));
+    answer
+}
+
+/// Makes a head fit for this site's own service. With a scope, it gets a key.
+pub(crate) fn hand_on<'c>(
+    core: &'c Core,
+    state: &State,
+    head: &mut Parts,
+    carried: Option<&Carried>,
+) -> Result<Option<HandedOn<'c>>, carry::Error> {
+    let mut handed_on = None;
+    if let Some(carried) = carried {
+        let record = Record {
+            scope: carried.scope.text.clone(),
+            here: carried.entered.clone(),
+            hops: carried.hops.saturating_add(1),
+            sender: carried.sender,
+            token: carried.token,
+        };
+        // An id of the application's own is one request's: people look for it in logs.
+        let shared = state.settings().profile.propagation.headers.is_empty();
+        handed_on = Some(core.hand_on(head, record, shared)?);
+    }
+    headers::name_te(&mut head.headers);
+    Ok(handed_on)
+}
+
+/// What came of a request with a key: whether it causes calls.
+pub(crate) fn settle(handed_on: Option<HandedOn<'_>>, answer: Result<StatusCode, &LegFailure>) {
+    let causes_calls = match answer {
+        Ok(status) => status != StatusCode::UNAUTHORIZED,
         Err(failure) => failure.sent != Sent::No,
     };
     if let Some(handed_on) = handed_on.filter(|_| !causes_calls) {
         handed_on.causes_no_calls();
     }
-    answer
 }
 
 /// Says in a request what the mesh of another site must know of it.
@@ -263,7 +291,7 @@ async fn in_time<T>(
     }
 }
 
-fn late(limit: Duration) -> LegFailure {
+pub(crate) fn late(limit: Duration) -> LegFailure {
     let detail = format!("no answer within {}", scope::print_duration(limit));
     LegFailure { sent: Sent::Maybe, why: Why::TimedOut, problem: None, detail }
 }

@@ -3,11 +3,12 @@
 //! No application is known here by name: what is particular to one is data in its profile.
 //!
 //! In the order in which a request meets them: `mesh` (threads and listeners), `front` and `paced`
-//! (connections), `handle` (the walk of a request), `carry` (which scope it has), `core` (the plan,
+//! (connections), `handle` (the walk of a request), `route` (which way it takes), `carry` (which scope it has), `core` (the plan,
 //! remembered), `dispatch` (a plan of several sites), `merging` (one answer of several), `leg` (one request to one site), `upstream` (the local
 //! service), `inflow` and `body` (bodies), `interim`, `upgrade`, `said` and `problem` (answers), `audit`, `observe`. Beside them
 //! `replicas`: writes to replicated resources, and their keeper.
 
+mod alarm;
 mod audit;
 mod backstage;
 mod body;
@@ -28,9 +29,11 @@ mod observe;
 mod paced;
 mod problem;
 mod replicas;
+mod route;
 mod said;
 mod settings;
 mod sites;
+mod thin;
 mod upgrade;
 pub mod upstream;
 
@@ -38,7 +41,7 @@ pub use audit::Audit;
 pub use backstage::{Backstage, Question, Reply};
 pub use core::PeerSeen;
 pub use mesh::{Mesh, StartError};
-pub use settings::{Limits, Link, Replication, Service, Settings, Timeouts};
+pub use settings::{Limits, Link, Replication, Service, Settings, Timeouts, Webhook};
 /// Replicated resources, for whoever administers a site.
 pub mod replication {
     pub use crate::replicas::admin::{

@@ -437,6 +437,8 @@ fn run_core(
     LocalSet::new().block_on(&runtime, async move {
         // Peers and upstreams are connected to by tasks of this core: it is made here.
         let core = Rc::new(Core::new(shared, counts, first));
+        let timed = Rc::clone(&core);
+        spawn_local(async move { timed.alarms.ring().await });
         let running = Running {
             core,
             index,

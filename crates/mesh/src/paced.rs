@@ -12,6 +12,8 @@ use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 use tokio_rustls::server::TlsStream;
 
+use crate::thin::Rewound;
+
 /// Whether some of a head has come, and not all of it.
 pub(crate) trait MidHead {
     fn is_mid_head(&self) -> bool;
@@ -25,6 +27,12 @@ impl<IO> MidHead for Guarded<IO> {
 
 /// HTTP/2 has its own pings for a silent client.
 impl MidHead for TcpStream {
+    fn is_mid_head(&self) -> bool {
+        false
+    }
+}
+
+impl MidHead for Rewound {
     fn is_mid_head(&self) -> bool {
         false
     }

@@ -1,7 +1,7 @@
 //! Errors on the wire: RFC 9457 problem documents, in one place.
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use plan::{Asked, Failure, Refused};
 use replica::OpId;
@@ -99,6 +99,11 @@ impl Problem {
         Problem::new(StatusCode::BAD_GATEWAY, "no-answer", "The answer of a site was lost").asked(asked)
     }
 
+    /// There is no place for one more request to this site's own services.
+    pub(crate) fn here_is_busy() -> Problem {
+        Problem::busy("this site has as many requests in flight as it may")
+    }
+
     pub(crate) fn busy(what: &str) -> Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too-many-requests", "Too many requests are in flight")
             .detail(what)
@@ -115,6 +120,15 @@ impl Problem {
     }
 
     pub(crate) fn into_response(self) -> Response<AnswerBody> {
+        let (status, headers, document) = self.into_document();
+        let mut response = Response::new(AnswerBody::full(document));
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        response
+    }
+
+    /// Its status, what is said in headers, and the document.
+    pub(crate) fn into_document(self) -> (StatusCode, HeaderMap, Bytes) {
         let mut document = json!({
             "type": format!("urn:archipel:{}", self.kind),
             "title": self.title,
@@ -134,9 +148,7 @@ impl Problem {
                 fields.insert("sites".to_owned(), self.asked.iter().map(said::json).collect());
             }
         }
-        let mut response = Response::new(AnswerBody::full(Bytes::from(document.to_string())));
-        *response.status_mut() = self.status;
-        let headers = response.headers_mut();
+        let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if self.status == StatusCode::SERVICE_UNAVAILABLE || self.status == StatusCode::TOO_MANY_REQUESTS {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
@@ -144,8 +156,8 @@ impl Problem {
         if self.unsent {
             headers.insert(UNSENT, HeaderValue::from_static("1"));
         }
-        said::put(headers, &self.asked);
-        response
+        said::put(&mut headers, &self.asked);
+        (self.status, headers, Bytes::from(document.to_string()))
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Settings {
     pub link: Option<Link>,
     /// How replicated resources are kept; nothing where there can be none.
     pub replication: Option<Replication>,
+    /// Serve what is simple, plain HTTP/1.1 to plain services of this site, without hyper.
+    pub thin: bool,
     /// How much of each thing there may be.
     pub limits: Limits,
     /// How long each thing may take.
@@ -67,6 +69,17 @@ pub struct Replication {
     /// What this site's services know Archipel by, for each: operations of other sites are executed with these. A
     /// service that is not here executes none; one that knows no credentials has none here.
     pub credentials: BTreeMap<String, Vec<(HeaderName, HeaderValue)>>,
+    /// Who is told when every replica has executed what this site accepted.
+    pub webhook: Option<Webhook>,
+}
+
+/// Somebody who is told by a POST.
+#[derive(Clone, Debug)]
+pub struct Webhook {
+    /// Where.
+    pub target: Target,
+    /// The path there, and the query if there is one.
+    pub path: http::uri::PathAndQuery,
 }
 
 /// One service of this site.

@@ -37,19 +37,18 @@ impl Switch {
     }
 }
 
+/// What the client is told if the service switches, and it had not asked.
+pub(crate) fn unasked() -> Problem {
+    let title = "The service switched protocols, and nobody had asked";
+    Problem::new(StatusCode::BAD_GATEWAY, "unasked-switch", title)
+}
+
 /// If the answer switches protocols, joins both sides once it was sent.
 pub(crate) fn carry_out(mut response: Response<AnswerBody>, switch: Option<Switch>) -> Response<AnswerBody> {
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         return response;
     }
-    let Some(Switch { client, held }) = switch else {
-        return Problem::new(
-            StatusCode::BAD_GATEWAY,
-            "unasked-switch",
-            "The service switched protocols, and nobody had asked",
-        )
-        .into_response();
-    };
+    let Some(Switch { client, held }) = switch else { return unasked().into_response() };
     let server = hyper::upgrade::on(&mut response);
     tokio::task::spawn_local(async move {
         let both = async { Some((client.await.ok()?, server.await.ok()?)) };

@@ -37,9 +37,7 @@ pub(super) async fn answer(
     };
     let asked = Asked { keeper, admin, body };
     match tokio::time::timeout(PATIENCE, asked.answer(method.as_str(), segments)).await {
-        Ok(Ok(answer)) => Some(answer),
-        Ok(Err(None)) => None,
-        Ok(Err(Some(refused))) => Some(refused),
+        Ok(Ok(answer) | Err(answer)) => Some(answer),
         Err(_) => {
             Some(Answer::refused(StatusCode::SERVICE_UNAVAILABLE, "the keeper of replicas does not answer"))
         }
@@ -52,16 +50,19 @@ struct Asked<'a> {
     body: &'a Value,
 }
 
-/// Nothing: there is no such path.
-type Asking = Result<Answer, Option<Answer>>;
+type Asking = Result<Answer, Answer>;
 
-fn refused(why: Refused) -> Option<Answer> {
+fn refused(why: Refused) -> Answer {
     let status = match why {
         Refused::Unknown => StatusCode::NOT_FOUND,
         Refused::Unchangeable(_) => StatusCode::CONFLICT,
         Refused::Ends => StatusCode::SERVICE_UNAVAILABLE,
     };
-    Some(Answer::refused(status, why.to_string()))
+    Answer::refused(status, why.to_string())
+}
+
+fn no_such_path() -> Answer {
+    Answer::refused(StatusCode::NOT_FOUND, "there is no such thing about replicas")
 }
 
 impl Asked<'_> {
@@ -97,35 +98,35 @@ impl Asked<'_> {
             ("POST", ["v1", "operations", op @ .., "settle"]) => {
                 let op = operation(op)?;
                 let Some(executed) = self.body.get("executed").and_then(Value::as_bool) else {
-                    return Err(Some(Answer::bad("send {\"executed\": true} or {\"executed\": false}")));
+                    return Err(Answer::bad("send {\"executed\": true} or {\"executed\": false}"));
                 };
                 let local = self.body.get("id").and_then(Value::as_str);
                 self.keeper.settle(op, executed, local).await.map_err(refused)?;
                 self.operations().await
             }
-            _ => Err(None),
+            _ => Err(no_such_path()),
         }
     }
 
-    fn site(&self, field: &str) -> Result<Site, Option<Answer>> {
+    fn site(&self, field: &str) -> Result<Site, Answer> {
         let name = self.body.get(field).and_then(Value::as_str);
         let Some(site) = name.and_then(Site::new) else {
-            return Err(Some(Answer::bad(&format!("send {{\"{field}\": \"Site4\"}}"))));
+            return Err(Answer::bad(&format!("send {{\"{field}\": \"Site4\"}}")));
         };
         if self.admin.members.snapshot().find(site.name()).is_none() {
             let why = format!("there is no site {site}");
-            return Err(Some(Answer::refused(StatusCode::UNPROCESSABLE_ENTITY, why)));
+            return Err(Answer::refused(StatusCode::UNPROCESSABLE_ENTITY, why));
         }
         Ok(site)
     }
 
-    fn change(&self, change: &str) -> Result<Change, Option<Answer>> {
+    fn change(&self, change: &str) -> Result<Change, Answer> {
         Ok(match change {
             "extend" => Change::Extend(self.site("site")?),
             "shrink" => Change::Shrink(self.site("site")?),
             "move" => Change::Move { from: self.site("from")?, to: self.site("to")? },
             "detach" => Change::Detach,
-            _ => return Err(None),
+            _ => return Err(no_such_path()),
         })
     }
 
@@ -260,7 +261,7 @@ fn ago(ms: u64) -> u64 {
     now.saturating_sub(Duration::from_millis(ms)).as_secs()
 }
 
-fn operation(segments: &[&str]) -> Result<OpId, Option<Answer>> {
-    let bad = || Some(Answer::bad("an operation is named as the answer to the write names it: Site1/…/42"));
-    segments.join("/").parse().map_err(|_| bad())
+fn operation(segments: &[&str]) -> Result<OpId, Answer> {
+    let named = segments.join("/").parse();
+    named.map_err(|_| Answer::bad("an operation is named as the answer to the write names it: Site1/…/42"))
 }

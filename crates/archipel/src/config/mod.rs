@@ -77,6 +77,8 @@ pub struct Settings {
     pub timeouts: Timeouts,
     /// Where to write who asked for what.
     pub audit: Option<Audit>,
+    /// Serve what is simple without hyper.
+    pub thin: bool,
 }
 
 /// What to do with requests.

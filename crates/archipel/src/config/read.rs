@@ -43,6 +43,7 @@ pub(super) fn settings(mut root: Table<'_>) -> Option<Settings> {
     let link = link(&mut root, !peers.is_empty());
     let audit = audit(root.table("audit"));
     let replication = Replication::read(root.table("replication"), &dialect.services);
+    let thin = thin(root.table("http"));
     let mut read = services(&mut root, &dialect.services);
 
     let listeners = read.values().flat_map(|read| &read.listeners);
@@ -86,6 +87,7 @@ pub(super) fn settings(mut root: Table<'_>) -> Option<Settings> {
         limits,
         timeouts,
         audit,
+        thin,
     })
 }
 
@@ -281,6 +283,12 @@ fn metrics(mut table: Table<'_>) -> Option<PathBuf> {
         return None;
     }
     Some(path)
+}
+
+fn thin(mut table: Table<'_>) -> bool {
+    let thin = table.take("thin").and_then(|entry| entry.boolean()).unwrap_or(false);
+    table.finish();
+    thin
 }
 
 fn audit(mut table: Table<'_>) -> Option<Audit> {

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use http::HeaderName;
+use http::uri::PathAndQuery;
 use scope::Services;
 
+use super::address::{self, Upstream};
 use super::fault::Code;
 use super::read::canonical;
 use super::table::Table;
@@ -29,6 +31,8 @@ pub struct Replication {
     /// What this site's services know Archipel by: for each service its headers, each with the file that has its
     /// value.
     pub credentials: BTreeMap<String, Vec<(HeaderName, PathBuf)>>,
+    /// Who is told when every replica has executed what this site accepted: where, and the path there.
+    pub webhook: Option<(Upstream, PathAndQuery)>,
 }
 
 impl Replication {
@@ -37,6 +41,8 @@ impl Replication {
         let on = table.take("enabled").and_then(|entry| entry.boolean()).unwrap_or(true);
         let quota_mib = table.count("quota_mib", 0..=MOST_MIB, QUOTA_MIB);
         let inline_bytes = table.count("inline_bytes", 1..=MOST_INLINE, INLINE_BYTES);
+        let webhook = table.take("webhook");
+        let webhook = webhook.and_then(|entry| Some(entry.parsed(Code::Address, webhook_at)?.into_inner()));
         let mut credentials = BTreeMap::new();
         for entry in table.table("credentials").entries() {
             let service = canonical(&entry, &entry.name, entry.key.clone(), known);
@@ -45,8 +51,18 @@ impl Replication {
             credentials.extend(service.map(|service| (service, headers)));
         }
         table.finish();
-        on.then_some(Replication { quota_mib, inline_bytes, credentials })
+        on.then_some(Replication { quota_mib, inline_bytes, credentials, webhook })
     }
+}
+
+/// `http://host:port/path`.
+fn webhook_at(text: &str) -> Result<(Upstream, PathAndQuery), String> {
+    let host = text.find("://").map_or(0, |scheme| scheme + 3);
+    let end = text.get(host..).and_then(|rest| rest.find('/')).map_or(text.len(), |at| host + at);
+    let (base, path) = text.split_at_checked(end).unwrap_or((text, ""));
+    let path = if path.is_empty() { "/" } else { path };
+    let path = path.parse().map_err(|_| format!("`{path}` is not a path"))?;
+    Ok((address::upstream(base)?, path))
 }
 
 fn headers(table: Table<'_>) -> Vec<(HeaderName, PathBuf)> {

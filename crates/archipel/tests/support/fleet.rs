@@ -81,8 +81,8 @@ impl Fleet {
         let advertised = self.network.add(ip, any, link.address).unwrap();
         let join = self.sites.first().map_or_else(String::new, |first| {
             let text = std::fs::read_to_string(first.home.file()).unwrap();
-            let line = text.lines().find(|line| line.starts_with("advertise")).unwrap();
-            format!("join = [{}]\n", line.split_once("= ").unwrap().1)
+            let known = text.lines().find_map(|own| own.strip_prefix("advertise = ")).unwrap();
+            format!("join = [{known}]\n")
         });
         home.write(&format!(
             "site = \"{}\"\nidentity = \"identity\"\nstate = \"state\"\nthreads = 1\n{}\n\

@@ -25,6 +25,12 @@ impl Drain {
 }
 
 impl Draining {
+    /// Whether it has.
+    #[must_use]
+    pub fn has_started(&self) -> bool {
+        *self.0.borrow()
+    }
+
     /// Returns once the drain has started.
     pub async fn started(&mut self) {
         if self.0.wait_for(|started| *started).await.is_err() {

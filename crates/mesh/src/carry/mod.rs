@@ -59,6 +59,17 @@ impl Carry {
         Ok(Carry { names, secret, records: Records::new(limits), tokens })
     }
 
+    /// Whether a field of a request, by its name, has anything to do with scopes: who leaves the others out of
+    /// the heads that it shows here changes nothing.
+    pub(crate) fn concerns(&self, name: &[u8]) -> bool {
+        self.names.has(name)
+    }
+
+    /// Whether the target of a request carries a scope.
+    pub(crate) fn is_in_target(target: &[u8]) -> bool {
+        path::is_scoped(target)
+    }
+
     /// The keys that were handed on.
     #[must_use]
     pub fn records(&self) -> &Records {

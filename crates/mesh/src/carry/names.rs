@@ -34,6 +34,21 @@ pub(super) struct Login {
 }
 
 impl Names {
+    /// Whether a field may decide which scope a request has, or be set when one is handed on; by its name in any
+    /// case, and with any spelling of [`spellings`].
+    pub(super) fn has(&self, name: &[u8]) -> bool {
+        // The length rules most fields out at the cost of one comparison.
+        let known = match name.len() {
+            7 => is_spelling(name, &X_SCOPE) || is_spelling(name, &BAGGAGE),
+            10 => is_spelling(name, &TRACESTATE),
+            11 => is_spelling(name, &TRACEPARENT),
+            _ => false,
+        };
+        known
+            || self.headers.iter().any(|(known, _)| is_spelling(name, known))
+            || self.sender.iter().any(|known| is_spelling(name, known))
+    }
+
     pub(super) fn new(propagation: &Propagation) -> Result<Names, InvalidHeaderName> {
         let header = |header: &profile::Header| Ok((header.name.parse()?, header.form));
         let login = |token: &profile::ServiceToken| {
@@ -57,10 +72,11 @@ impl Names {
 /// The names under which a service may see this header: its own, and those with `_` for `-`, which CGI and
 /// WSGI cannot tell from it.
 pub(super) fn spellings(headers: &HeaderMap, name: &HeaderName) -> Vec<HeaderName> {
-    let same = |other: &&HeaderName| {
-        let (other, name) = (other.as_str().bytes(), name.as_str().bytes());
-        let dash = |byte| if byte == b'_' { b'-' } else { byte };
-        other.map(dash).eq(name.map(dash))
-    };
-    headers.keys().filter(same).cloned().collect()
+    headers.keys().filter(|other| is_spelling(other.as_str().as_bytes(), name)).cloned().collect()
+}
+
+fn is_spelling(other: &[u8], name: &HeaderName) -> bool {
+    let name = name.as_str().as_bytes();
+    let plain = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    other.len() == name.len() && other.iter().map(plain).eq(name.iter().map(plain))
 }

@@ -7,6 +7,11 @@ use super::percent;
 
 const PREFIX: &str = "/_scope/";
 
+/// Whether a target has the prefix.
+pub(super) fn is_scoped(target: &[u8]) -> bool {
+    target.starts_with(PREFIX.as_bytes())
+}
+
 /// Takes the prefix off, and returns its scope. The query stays.
 pub(super) fn take(uri: &mut Uri) -> Result<Option<String>, Error> {
     let malformed = |fault| Error::Malformed { carrier: Carrier::Path, fault };

@@ -8,6 +8,7 @@
 //! record's, never after, and never two of a kind.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -43,7 +44,7 @@ impl Default for Limits {
 }
 
 /// What a key stands for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The scope, as a text that can be parsed again. Not parsed: that takes many times the space.
     pub scope: Arc<str>,
@@ -55,6 +56,14 @@ pub struct Record {
     pub sender: Sender,
     /// The token that the request came with, if it had one.
     pub token: Option<Sender>,
+}
+
+/// Of a sender's records with one scope there are few: the rest is only compared.
+impl Hash for Record {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u128(self.sender.0);
+        state.write(self.scope.as_bytes());
+    }
 }
 
 impl Record {

@@ -30,6 +30,8 @@ use crate::upstream::Target;
 use crate::{Audit, carry, metrics};
 
 const META: &str = "7f0e1d2c-3b4a-4958-8776-655443322110";
+/// A run of site A.
+const RUN: replica::Epoch = replica::Epoch { number: 5, draw: 0x2f };
 const LOCAL: &str = "11111111-2222-4333-8444-555555555555";
 
 const PROFILE: &str = "description = 'test'\n\
@@ -108,6 +110,7 @@ fn settings(upstream: SocketAddr, credential: bool) -> Settings {
         sites: Arc::new(Fixed { atlas: Atlas::new(["A", "B"].map(site)).unwrap(), peers: BTreeMap::new() }),
         profile,
         observe: false,
+        thin: false,
         services: BTreeMap::from([("image".to_owned(), service)]),
         link: None,
         replication: Some(Replication {
@@ -115,6 +118,7 @@ fn settings(upstream: SocketAddr, credential: bool) -> Settings {
             quota: 1 << 20,
             inline: 1000,
             credentials,
+            webhook: None,
         }),
         limits: Limits {
             header_bytes: 32 << 10,
@@ -180,7 +184,7 @@ fn answered(reply: Reply) -> Answered {
         .unwrap();
     Answered {
         reply,
-        op: Some(OpId { site: site("A"), epoch: replica::Epoch::default(), counter: 42 }),
+        op: Some(OpId { site: site("A"), epoch: RUN, counter: 42 }),
         meta: Some(Meta::from(&name(META))),
         response: executed.then_some(response),
         sites: vec![(site("A"), Stand::Done(Some(201))), (site("B"), Stand::Pending)],
@@ -359,7 +363,7 @@ fn a_write_to_a_replicated_resource_is_the_keepers_whatever_its_scope() {
         assert_eq!(outcome.json()["id"], META, "as clients know it");
         assert_eq!(outcome.header("location"), format!("/images/{META}"));
         assert_eq!(outcome.header("scope-sites"), "\"A\";status=201, \"B\";pending");
-        assert_eq!(outcome.header("scope-operation"), "A/0-0/42");
+        assert_eq!(outcome.header("scope-operation"), "A/5-2f/42");
         let wanted = outcome.wanted();
         assert_eq!(wanted.write.subject, Subject::Existing(Meta::from(&name(META))));
         assert_eq!(wanted.write.class, Class::Patch(["name".into()].into()));
@@ -448,34 +452,34 @@ fn each_reply_of_the_keeper_has_its_status() {
         assert_eq!(outcome.json()["type"], format!("urn:archipel:{kind}"));
         assert_eq!(outcome.response.headers().contains_key(UNSENT), unsent, "{kind}");
         if status == 504 {
-            assert_eq!(outcome.json()["operation"], "/_scope/operations/A/0-0/42");
+            assert_eq!(outcome.json()["operation"], "/_scope/operations/A/5-2f/42");
         }
         if kind == "not-repeatable" {
             assert!(outcome.json()["detail"].as_str().unwrap().contains("@quorum"));
         }
     }
     let outcome = stage().replying(Reply::Recorded).ask(&format!("PUT /images/{META}"), &[], "{}");
-    assert_eq!((outcome.status(), outcome.header("location")), (202, "/_scope/operations/A/0-0/42"));
+    assert_eq!((outcome.status(), outcome.header("location")), (202, "/_scope/operations/A/5-2f/42"));
 }
 
 #[test]
 fn what_became_of_an_operation_can_be_read() {
-    let outcome = stage().ask("GET /_scope/operations/A/0-0/42", &[], "");
+    let outcome = stage().ask("GET /_scope/operations/A/5-2f/42", &[], "");
     let json = outcome.json();
-    assert_eq!(json["operation"], "A/0-0/42");
+    assert_eq!(json["operation"], "A/5-2f/42");
     assert_eq!(json["resource"]["path"], format!("/images/{META}"));
     assert_eq!(json["sites"][0], serde_json::json!({ "site": "A", "state": "done", "status": 201 }));
     assert_eq!(json["sites"][1]["state"], "in-doubt");
     for path in [
-        "/_scope/operations/A/0-0/43",
+        "/_scope/operations/A/5-2f/43",
         "/_scope/operations/A/",
-        "/_scope/operations/A/0-0/+42",
+        "/_scope/operations/A/5-2f/+42",
         "/_scope/operations/7",
     ] {
         stage().ask(&format!("GET {path}"), &[], "").is_problem(404, "no-such-operation");
     }
-    stage().ask("DELETE /_scope/operations/A/0-0/42", &[], "").is_problem(405, "read-only");
-    let spaced = OpId { site: site("DC 1"), epoch: replica::Epoch::default(), counter: 7 };
+    stage().ask("DELETE /_scope/operations/A/5-2f/42", &[], "").is_problem(405, "read-only");
+    let spaced = OpId { site: site("DC 1"), epoch: RUN, counter: 7 };
     let (head, ()) = Request::get(operations::address(&spaced)).body(()).unwrap().into_parts();
     assert_eq!(operations::asked(&head).unwrap().unwrap(), spaced);
 }

@@ -102,12 +102,17 @@ pub(crate) fn check(at: At<'_>, head: &Parts, plan: &Plan) -> Result<(), Problem
     if new.is_some() || may_be_there() { Ok(()) } else { Err(not_replicable(head)) }
 }
 
+/// Whether a service has replicated resources, or may have. One look at a counter where there are none.
+pub(crate) fn has_replicas(core: &Core, state: &State, service: &str) -> bool {
+    let some = core.shared.replicas.as_ref().is_some_and(|replicas| !replicas.known.is_empty());
+    let settings = state.settings();
+    some && !settings.observe && settings.profile.kinds.any(service)
+}
+
 impl<'a> At<'a> {
-    /// Where this service has replicated resources, or may have. One look at a counter where there are none.
     fn replicas(&self) -> Option<&'a Replicas> {
-        let replicas = self.core.shared.replicas.as_ref().filter(|replicas| !replicas.known.is_empty())?;
-        let settings = self.state.settings();
-        (!settings.observe && settings.profile.kinds.any(&self.service.name)).then_some(replicas)
+        let replicas = self.core.shared.replicas.as_ref()?;
+        has_replicas(self.core, self.state, &self.service.name).then_some(replicas)
     }
 
     fn here(&self) -> &'a Site {

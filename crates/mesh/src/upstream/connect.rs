@@ -19,6 +19,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::ear::{Ear, Unread};
 use super::error::{BoxError, Kind};
+use super::plain::Plain;
 use super::{Settings, Target};
 use crate::headers::HEADERS_ON_STACK;
 
@@ -41,12 +42,8 @@ where
     B::Data: Send,
     B::Error: Into<BoxError>,
 {
-    let Some(open) = Open::one_more(open, settings.max_connections_per_target) else {
-        let limit = settings.max_connections_per_target;
-        let (host, port) = (&target.host, target.port);
-        return Err((Kind::TooMany, format!("{limit} connections to {host}:{port} on this core").into()));
-    };
-    let stream = dial(target, settings.connect_timeout).await?;
+    let open = Open::one_more(target, open, settings.max_connections_per_target)?;
+    let stream = dial(stream(target), target, settings.connect_timeout).await?;
     let unreachable = |error: hyper::Error| (Kind::Unreachable, error.into());
     let ear = Ear::default();
     let io = TokioIo::new(Io { stream, ear: ear.clone(), unread: Unread::default(), _open: open });
@@ -62,38 +59,64 @@ where
     Ok(Connection { sender, ear })
 }
 
-async fn dial(target: &Target, limit: Duration) -> Result<Stream, (Kind, BoxError)> {
+/// Connects without TLS, and leaves the connection to whoever asked.
+///
+/// An error proves that no byte of any request left.
+pub(super) async fn connect_plain(
+    target: &Target,
+    open: &Arc<AtomicUsize>,
+    settings: &Settings,
+) -> Result<Plain, (Kind, BoxError)> {
+    let open = Open::one_more(target, open, settings.max_connections_per_target)?;
+    let stream = dial(tcp(target), target, settings.connect_timeout).await?;
+    Ok(Plain { stream, _open: open })
+}
+
+async fn dial<S>(
+    dialling: impl Future<Output = io::Result<S>>,
+    target: &Target,
+    limit: Duration,
+) -> Result<S, (Kind, BoxError)> {
     let at = || format!("{}:{}", target.host, target.port);
-    match timeout(limit, stream(target)).await {
+    match timeout(limit, dialling).await {
         Ok(Ok(stream)) => Ok(stream),
         Ok(Err(error)) => Err((Kind::Unreachable, format!("{}: {error}", at()).into())),
         Err(_) => Err((Kind::Timeout, format!("{}: not connected after {limit:?}", at()).into())),
     }
 }
 
-async fn stream(target: &Target) -> io::Result<Stream> {
-    // An IPv6 address has brackets in a URL and none anywhere else.
-    let host = target.host.trim_start_matches('[').trim_end_matches(']');
-    let tcp = TcpStream::connect((host, target.port)).await?;
+/// An IPv6 address has brackets in a URL and none anywhere else.
+fn host(target: &Target) -> &str {
+    target.host.trim_start_matches('[').trim_end_matches(']')
+}
+
+async fn tcp(target: &Target) -> io::Result<TcpStream> {
+    let tcp = TcpStream::connect((host(target), target.port)).await?;
     tcp.set_nodelay(true)?;
+    Ok(tcp)
+}
+
+async fn stream(target: &Target) -> io::Result<Stream> {
+    let tcp = tcp(target).await?;
     let Some(tls) = &target.tls else { return Ok(Stream::Plain(tcp)) };
-    let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+    let name = ServerName::try_from(host(target).to_owned()).map_err(io::Error::other)?;
     let tls = TlsConnector::from(Arc::clone(tls)).connect(name, tcp).await?;
     Ok(Stream::Tls(Box::new(tls)))
 }
 
 /// One of a target's connections, counted for as long as its socket is open. It is atomic only because
 /// hyper wants an upgraded connection to be `Send`.
-struct Open(Arc<AtomicUsize>);
+pub(super) struct Open(Arc<AtomicUsize>);
 
 impl Open {
-    fn one_more(count: &Arc<AtomicUsize>, limit: usize) -> Option<Open> {
+    fn one_more(target: &Target, count: &Arc<AtomicUsize>, limit: usize) -> Result<Open, (Kind, BoxError)> {
         // Only this core adds to it, so that nothing comes between the two.
         if count.load(Ordering::Relaxed) >= limit {
-            return None;
+            let (host, port) = (&target.host, target.port);
+            return Err((Kind::TooMany, format!("{limit} connections to {host}:{port} on this core").into()));
         }
         count.fetch_add(1, Ordering::Relaxed);
-        Some(Open(Arc::clone(count)))
+        Ok(Open(Arc::clone(count)))
     }
 }
 

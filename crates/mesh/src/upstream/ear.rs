@@ -18,13 +18,10 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http1guard::Speaker;
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::interim;
+use crate::interim::{self, MOST_BYTES};
 
 const VERSION: &[u8] = b"HTTP/1.1 ";
 const END: &[u8] = b"\r\n\r\n";
-
-/// An interim answer above this is left to hyper, which drops it.
-const MOST_BYTES: usize = 16 << 10;
 
 /// Who hears the interim answers to the request that a connection carries. Its copies are the same.
 #[derive(Clone, Default)]
@@ -117,6 +114,7 @@ impl Unread {
         loop {
             match read(&self.held, std::mem::take(&mut self.searched)) {
                 Read::More if self.held.len() <= MOST_BYTES => return,
+                // hyper drops what is longer.
                 Read::More | Read::Other => {
                     ear.stop();
                     self.passed.unsplit(std::mem::take(&mut self.held));
@@ -150,6 +148,14 @@ enum Read {
     Other,
     /// One of so many bytes.
     Interim(usize, StatusCode, HeaderMap),
+}
+
+/// The interim answer that is these bytes, if it is plain.
+pub(crate) fn interim(bytes: &[u8]) -> Option<(StatusCode, HeaderMap)> {
+    match read(bytes, 0) {
+        Read::Interim(length, status, fields) if length == bytes.len() => Some((status, fields)),
+        _ => None,
+    }
 }
 
 fn read(bytes: &[u8], searched: usize) -> Read {
@@ -191,10 +197,19 @@ fn plain(head: &[u8]) -> Option<(StatusCode, HeaderMap)> {
         let line = line?;
         let colon = line.iter().position(|byte| *byte == b':')?;
         let (name, value) = line.split_at_checked(colon)?;
-        let value = HeaderValue::from_bytes(value.get(1..)?.trim_ascii()).ok()?;
+        let value = trimmed(value.get(1..)?);
+        let value = HeaderValue::from_bytes(value).ok()?;
         fields.try_append(HeaderName::from_bytes(name).ok()?, value).ok()?;
     }
     Some((status, fields))
+}
+
+/// Without spaces and tabs around it. A CR there is none of them: it makes the line another one for others.
+fn trimmed(mut value: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
+        value = rest;
+    }
+    value
 }
 
 #[cfg(test)]
@@ -272,6 +287,7 @@ mod tests {
             "HTTP/1.1 103 x\r\nLink : x\r\n\r\n",
             "HTTP/1.1 103 x\r\nLink\r\n\r\n",
             "HTTP/1.1 103 x\r\nLink: a\rb\r\n\r\n",
+            "HTTP/1.1 103 x\r\nLink: \rb\r\n\r\n",
             "HTTP/1.1 1034 x\r\n\r\n",
             "HTTP/1.1 1x3 x\r\n\r\n",
             "HTTP/1.0 103 x\r\n\r\n",

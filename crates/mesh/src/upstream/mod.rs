@@ -11,13 +11,15 @@
 //!
 //! In the order in which a request meets them: `send` (which target, and what to do when it fails),
 //! `slot` (one target: its idle connections), `connect` (a new connection), `ear` (interim answers), `body`
-//! (the answer, which gives the connection back), `error`. Beside them: [`health`], `tls`.
+//! (the answer, which gives the connection back), `plain` (a connection that its user drives), `error`. Beside them:
+//! [`health`], `tls`.
 
 mod body;
 mod connect;
 mod ear;
 mod error;
 pub mod health;
+mod plain;
 mod send;
 mod slot;
 mod tls;
@@ -26,9 +28,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use body::PooledBody;
+pub(crate) use ear::interim;
 pub use error::{BoxError, Kind, SendError};
 pub use health::Health;
+pub(crate) use plain::Leased;
 pub use plan::Sent;
+pub(crate) use send::Tries;
 pub use send::Upstreams;
 pub use tls::client_tls;
 

@@ -24,16 +24,40 @@ type Answer<B> = Result<Response<PooledBody<B>>, SendError<B>>;
 type Kept<B> = Option<Box<Request<B>>>;
 
 /// Why one attempt failed.
-type Failure = (Kind, BoxError);
+pub(crate) type Failure = (Kind, BoxError);
+
+/// The targets that were tried for one request, and what was wrong with the last.
+#[derive(Default)]
+pub(crate) struct Tries {
+    tried: Vec<usize>,
+    failure: Option<Failure>,
+}
+
+impl Tries {
+    /// Nothing of the request has left for this target, and nothing will.
+    pub(super) fn failed(&mut self, index: usize, failure: Failure) {
+        // "Too many" hides no other failure: that target is alive, and will do later.
+        if self.failure.as_ref().is_none_or(|(kind, _)| *kind != Kind::TooMany) {
+            self.failure = Some(failure);
+        }
+        self.tried.push(index);
+    }
+
+    /// Why none is left.
+    pub(super) fn last(&mut self) -> Failure {
+        let no_targets = || (Kind::Unreachable, BoxError::from("the service has no targets"));
+        self.failure.take().unwrap_or_else(no_targets)
+    }
+}
 
 /// The targets of one service, as one core uses them. Requests have bodies of one type `B`: a connection
 /// of hyper's is for one.
 ///
 /// It must be used inside of a [`tokio::task::LocalSet`].
 pub struct Upstreams<B> {
-    slots: Vec<Rc<Slot<B>>>,
-    settings: Settings,
-    health: Arc<Health>,
+    pub(super) slots: Vec<Rc<Slot<B>>>,
+    pub(super) settings: Settings,
+    pub(super) health: Arc<Health>,
     /// Where the search for a target starts, so that equal ones take turns.
     turn: Cell<usize>,
 }
@@ -81,25 +105,17 @@ where
         sent: Option<&Cell<Sent>>,
         speaker: Option<&Speaker>,
     ) -> Answer<B> {
-        let mut tried = Vec::new();
-        let mut failure: Option<Failure> = None;
-        while let Some((index, slot)) = self.choose(&tried) {
+        let mut tries = Tries::default();
+        while let Some((index, slot)) = self.choose(&tries) {
             match self.attempt(index, slot, &mut request, sent, speaker).await {
                 Ok(response) => return Ok(response),
                 Err((kind, source)) if request.is_none() => {
                     return Err(SendError { sent: Sent::Maybe, kind, source, request: None });
                 }
-                Err(unsent) => {
-                    // "Too many" hides no other failure: that target is alive, and will do later.
-                    if failure.as_ref().is_none_or(|(kind, _)| *kind != Kind::TooMany) {
-                        failure = Some(unsent);
-                    }
-                    tried.push(index);
-                }
+                Err(unsent) => tries.failed(index, unsent),
             }
         }
-        let no_targets = || (Kind::Unreachable, BoxError::from("the service has no targets"));
-        let (kind, source) = failure.unwrap_or_else(no_targets);
+        let (kind, source) = tries.last();
         Err(SendError { sent: Sent::No, kind, source, request: request.take() })
     }
 
@@ -109,23 +125,6 @@ where
         for slot in &self.slots {
             slot.sweep();
         }
-    }
-
-    /// The healthy target with the fewest requests in flight, else the first that was not tried: where
-    /// all seem down, trying is better than refusing.
-    fn choose(&self, tried: &[usize]) -> Option<(usize, &Rc<Slot<B>>)> {
-        let untried = || self.slots.iter().enumerate().filter(|(index, _)| !tried.contains(index));
-        let (turn, count) = (self.turn.get(), self.slots.len());
-        // How long until its turn: among equals, the nearest.
-        let wait = |index: usize| (index + count - turn) % count;
-        let best = untried()
-            .filter(|(index, _)| self.health.is_up(*index))
-            .min_by_key(|(index, slot)| (slot.in_flight(), wait(*index)));
-        let chosen = best.or_else(|| untried().next())?;
-        self.turn.set((chosen.0 + 1) % count);
-        // A target whose time is over is tried by one request; others wait for what comes of it.
-        self.health.claim(chosen.0);
-        Some(chosen)
     }
 
     /// Sends it to this target, on a connection that is there or on a new one.
@@ -144,7 +143,7 @@ where
         let in_flight = InFlight::at(slot);
         let mut fresh = false;
         loop {
-            let mut connection = if let Some(taken) = slot.take() {
+            let mut connection = if let Some(taken) = slot.driven.take() {
                 let Some(connection) = taken.awake().await else { continue };
                 connection
             } else {
@@ -181,11 +180,33 @@ where
     async fn connect(&self, index: usize, slot: &Slot<B>) -> Result<Connection<B>, Failure> {
         // Boxed: it is large, and seldom needed.
         let connected = Box::pin(connect(&slot.target, &slot.open, &self.settings)).await;
-        connected.inspect_err(|(kind, _)| {
-            if *kind != Kind::TooMany {
-                self.health.connect_failed(index);
-            }
-        })
+        connected.inspect_err(|(kind, _)| self.note_failed(index, *kind))
+    }
+}
+
+impl<B> Upstreams<B> {
+    /// The healthy target with the fewest requests in flight, else the first that was not tried: where
+    /// all seem down, trying is better than refusing.
+    pub(super) fn choose(&self, tries: &Tries) -> Option<(usize, &Rc<Slot<B>>)> {
+        let untried = || self.slots.iter().enumerate().filter(|(index, _)| !tries.tried.contains(index));
+        let (turn, count) = (self.turn.get(), self.slots.len());
+        // How long until its turn: among equals, the nearest.
+        let wait = |index: usize| (index + count - turn) % count;
+        let best = untried()
+            .filter(|(index, _)| self.health.is_up(*index))
+            .min_by_key(|(index, slot)| (slot.in_flight(), wait(*index)));
+        let chosen = best.or_else(|| untried().next())?;
+        self.turn.set((chosen.0 + 1) % count);
+        // A target whose time is over is tried by one request; others wait for what comes of it.
+        self.health.claim(chosen.0);
+        Some(chosen)
+    }
+
+    /// No connection to this target was made, or it took nothing.
+    pub(super) fn note_failed(&self, index: usize, kind: Kind) {
+        if kind != Kind::TooMany {
+            self.health.connect_failed(index);
+        }
     }
 }
 

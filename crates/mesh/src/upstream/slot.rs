@@ -9,65 +9,76 @@ use std::time::{Duration, Instant};
 
 use super::Target;
 use super::connect::Connection;
+use super::plain::Plain;
 
 /// After so long without a request, the service may have had enough of a connection.
 const DOZES_AFTER: Duration = Duration::from_millis(100);
 
+/// One target: what both kinds of connections to it share, and those of each that are idle.
 pub(super) struct Slot<B> {
     pub(super) target: Target,
     /// Sockets that are open, busy or not.
     pub(super) open: Arc<AtomicUsize>,
     in_flight: Cell<usize>,
+    /// Connections of hyper's.
+    pub(super) driven: Shelf<Connection<B>>,
+    /// Connections that whoever uses them drives.
+    pub(super) plain: Shelf<Plain>,
+}
+
+/// A connection of which it can be told whether the other side still keeps it.
+pub(super) trait Usable {
+    fn is_usable(&self) -> bool;
+}
+
+impl<B> Usable for Connection<B> {
+    fn is_usable(&self) -> bool {
+        self.sender.is_ready()
+    }
+}
+
+/// Connections without a request.
+pub(super) struct Shelf<C> {
     /// The one that was used last is at the back.
-    idle: RefCell<VecDeque<Idle<B>>>,
+    idle: RefCell<VecDeque<Idle<C>>>,
     idle_timeout: Duration,
     max_idle: usize,
 }
 
 /// A connection out of the pool.
-pub(super) struct Taken<B> {
-    connection: Connection<B>,
+pub(super) struct Taken<C> {
+    connection: C,
     dozing: bool,
 }
 
-impl<B> Taken<B> {
+impl<C: Usable> Taken<C> {
     /// The connection, if the service still keeps it.
     ///
     /// Its end may lie unread in the kernel, and a request written to it then would be lost and in doubt.
     /// So the reactor gets to look first; yielding is what makes it. Not for a connection in steady use:
     /// that costs a system call, and a service closes what is idle.
-    pub(super) async fn awake(self) -> Option<Connection<B>> {
+    pub(super) async fn awake(self) -> Option<C> {
         if self.dozing {
             tokio::task::yield_now().await;
+            return self.connection.is_usable().then_some(self.connection);
         }
-        self.connection.sender.is_ready().then_some(self.connection)
+        Some(self.connection)
     }
 }
 
-struct Idle<B> {
-    connection: Connection<B>,
+struct Idle<C> {
+    connection: C,
     since: Instant,
 }
 
-impl<B> Slot<B> {
-    pub(super) fn new(target: Target, idle_timeout: Duration, max_idle: usize) -> Self {
-        Slot {
-            target,
-            open: Arc::default(),
-            in_flight: Cell::new(0),
-            idle: RefCell::default(),
-            idle_timeout,
-            max_idle,
-        }
-    }
-
-    pub(super) fn in_flight(&self) -> usize {
-        self.in_flight.get()
+impl<C: Usable> Shelf<C> {
+    fn new(idle_timeout: Duration, max_idle: usize) -> Self {
+        Shelf { idle: RefCell::default(), idle_timeout, max_idle }
     }
 
     /// The connection that was used last: the others grow old and are closed, and the kernel has this
     /// one's memory at hand.
-    pub(super) fn take(&self) -> Option<Taken<B>> {
+    pub(super) fn take(&self) -> Option<Taken<C>> {
         let mut idle = self.idle.borrow_mut();
         let now = Instant::now();
         while let Some(Idle { connection, since }) = idle.pop_back() {
@@ -77,8 +88,8 @@ impl<B> Slot<B> {
                 idle.clear();
                 return None;
             }
-            // Not ready: the service closed it.
-            if connection.sender.is_ready() {
+            // Not usable: the service closed it.
+            if connection.is_usable() {
                 return Some(Taken { connection, dozing: age >= DOZES_AFTER });
             }
         }
@@ -86,13 +97,13 @@ impl<B> Slot<B> {
     }
 
     /// Closes what was not used for too long, and what the service closed.
-    pub(super) fn sweep(&self) {
+    fn sweep(&self) {
         let now = Instant::now();
-        let fresh = |idle: &Idle<B>| now.duration_since(idle.since) < self.idle_timeout;
-        self.idle.borrow_mut().retain(|idle| fresh(idle) && idle.connection.sender.is_ready());
+        let fresh = |idle: &Idle<C>| now.duration_since(idle.since) < self.idle_timeout;
+        self.idle.borrow_mut().retain(|idle| fresh(idle) && idle.connection.is_usable());
     }
 
-    fn put(&self, connection: Connection<B>) {
+    pub(super) fn put(&self, connection: C) {
         let mut idle = self.idle.borrow_mut();
         if idle.len() >= self.max_idle {
             // The oldest is the least likely to be alive.
@@ -104,18 +115,39 @@ impl<B> Slot<B> {
     }
 }
 
+impl<B> Slot<B> {
+    pub(super) fn new(target: Target, idle_timeout: Duration, max_idle: usize) -> Self {
+        Slot {
+            target,
+            open: Arc::default(),
+            in_flight: Cell::new(0),
+            driven: Shelf::new(idle_timeout, max_idle),
+            plain: Shelf::new(idle_timeout, max_idle),
+        }
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.get()
+    }
+
+    pub(super) fn sweep(&self) {
+        self.driven.sweep();
+        self.plain.sweep();
+    }
+}
+
 impl<B: 'static> Slot<B> {
     /// The answer was read to its end: the next request may use its connection.
     pub(super) fn put_back(self: Rc<Self>, mut connection: Connection<B>) {
         if connection.sender.is_ready() {
-            self.put(connection);
+            self.driven.put(connection);
         } else if !connection.sender.is_closed() {
             // An early answer: the request's body is still on its way, and the connection is of use to
             // nobody until its end. Without this task it would be closed then. Or it speaks something
             // else from now on, and this ends at once.
             tokio::task::spawn_local(async move {
                 if connection.sender.ready().await.is_ok() {
-                    self.put(connection);
+                    self.driven.put(connection);
                 }
             });
         }

@@ -1,6 +1,6 @@
 //! Headers that are for one hop, and headers that only peers may set.
 
-use crate::harness::{Front, Upstream, WAYS};
+use crate::harness::{Front, Upstream, WAYS, Way};
 
 #[test]
 fn what_is_for_one_hop_goes_no_further_in_either_direction() {
@@ -116,5 +116,32 @@ fn fields_keep_their_order_and_number_and_odd_bytes() {
         let request = &upstream.seen()[0];
         assert_eq!(request.field("empty").as_deref(), Some(""));
         assert_eq!(request.field("x"), answer.field("x"), "{way:?}");
+    }
+}
+
+/// The plan is this site: nothing else is on the way.
+#[test]
+fn what_carried_a_scope_goes_no_further_and_its_key_does() {
+    let upstream = Upstream::fine();
+    let front = Front::new(Way::Local, &upstream);
+    let hop = "Keep-Alive: x\r\nProxy-Authorization: x\r\nProxy-Connection: x\r\nX-Kept: 1\r\n";
+    for (line, fields) in [
+        ("GET /x?y", "X-Scope: image: A\r\nX-Scope-Strict: true\r\nbaggage: a=b\r\ntracestate: c=d\r\n"),
+        ("GET /_scope/image:%20A/x?y", "baggage: a=b\r\ntracestate: c=d\r\n"),
+        ("GET /x?y", "Baggage: a=b,scope=image:%20A\r\nTraceState: archipel=1,c=d\r\n"),
+    ] {
+        assert_eq!(front.ask(line, &format!("{fields}{hop}"), b"").status(), 200, "{line} {fields}");
+        let request = upstream.seen().pop().unwrap();
+        assert_eq!(request.line, "GET /x?y HTTP/1.1");
+        let gone = ["x-scope", "x-scope-strict", "keep-alive", "proxy-authorization", "proxy-connection"];
+        for gone in gone {
+            assert_eq!(request.field(gone), None, "{gone} of {line}");
+        }
+        assert_eq!(request.field("x-kept").as_deref(), Some("1"));
+        let (state, baggage) = (request.field("tracestate").unwrap(), request.field("baggage").unwrap());
+        assert!(state.starts_with("archipel=") && state.ends_with(",c=d"), "{state}");
+        assert_eq!(state.matches("archipel").count(), 1, "{state}");
+        assert!(baggage.starts_with("archipel=") && baggage.ends_with(",scope=image:%20A,a=b"), "{baggage}");
+        assert_eq!(request.field("traceparent").unwrap().len(), 55);
     }
 }

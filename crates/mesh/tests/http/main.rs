@@ -8,6 +8,7 @@
 mod ambiguous;
 mod bodies;
 mod broken_lists;
+mod draining;
 mod expect;
 mod harness;
 mod headers;
@@ -19,6 +20,7 @@ mod lists;
 mod memory;
 mod messages;
 mod names;
+mod never_twice;
 mod operators;
 mod paging;
 mod replicas;
@@ -28,3 +30,6 @@ mod timeouts;
 mod tls;
 mod tokens;
 mod upgrade;
+
+/// Which path the meshes of these tests take: `tests/thin` has most of them again, with the other.
+const THIN: bool = false;

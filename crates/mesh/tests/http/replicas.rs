@@ -46,6 +46,7 @@ impl World {
                 inline: 1 << 16,
                 // These services ask for none.
                 credentials: BTreeMap::from([("image".to_owned(), Vec::new())]),
+                webhook: None,
             });
         });
         isles.acquaint();

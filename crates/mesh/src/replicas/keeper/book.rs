@@ -108,6 +108,8 @@ pub(super) struct Book {
     letting_go: Option<(Meta, Shape)>,
     /// Bodies in the spool that no write has any more.
     unneeded: Vec<Id>,
+    /// What this site accepted and every replica has executed, since the last look.
+    completed: Vec<Finished>,
 }
 
 impl Book {
@@ -206,8 +208,27 @@ impl Book {
         }
     }
 
+    /// Every replica has executed what this write is: it is erased.
+    pub(super) fn complete(
+        &mut self,
+        body: &Body,
+        here: &Site,
+        members: impl Fn(&Meta) -> Vec<Site>,
+        changes: &mut Vec<Change>,
+    ) {
+        if let Some((id, open)) = self.bodies.get(&body.0).and_then(|id| Some((id, self.ops.get_mut(id)?))) {
+            open.body = None;
+            if id.site == *here {
+                let (op, meta, status) = (id.clone(), open.meta.clone(), open.status);
+                let sites = members(&meta);
+                self.completed.push(Finished { op, meta, status, sites });
+            }
+        }
+        self.erase(body, changes);
+    }
+
     /// No site needs this write any more.
-    pub(super) fn erase(&mut self, Body(id): &Body, changes: &mut Vec<Change>) {
+    fn erase(&mut self, Body(id): &Body, changes: &mut Vec<Change>) {
         self.bodies.remove(id);
         if let Some(info) = self.kept.remove(id) {
             self.kept_bytes = self.kept_bytes.saturating_sub(info.bytes);
@@ -224,6 +245,11 @@ impl Book {
     /// Whether a write that is recorded has this body.
     pub(super) fn needs(&self, id: Id) -> bool {
         self.kept.get(id.to_string().as_str()).is_some_and(|info| info.spooled.is_some())
+    }
+
+    /// What this site accepted and every replica has executed, once.
+    pub(super) fn completed(&mut self) -> Vec<Finished> {
+        std::mem::take(&mut self.completed)
     }
 
     /// The service here answered so.
@@ -311,6 +337,10 @@ impl Book {
         let number = self.finished.back().map_or(0, |(number, _)| number.saturating_add(1));
         let sites = if with.withdrawn.contains(id) { Vec::new() } else { (with.members)(&open.meta) };
         let finished = Finished { op: id.clone(), meta: open.meta, status: open.status, sites };
+        // What has no body any more was completed before.
+        if id.site == *with.here && open.body.is_some() && !finished.sites.is_empty() {
+            self.completed.push(finished.clone());
+        }
         changes.push(Change::put(Table::Finished, number.to_be_bytes(), &finished));
         self.finished.push_back((number, finished));
         while self.finished.len() > FINISHED {

@@ -33,6 +33,7 @@ impl Keeper {
                 // It may be the body of another write by now: one that came again.
                 Deed::Erase(id) if self.book.needs(id) => {}
                 Deed::Erase(id) => self.erase(id),
+                Deed::Completed(finished) => self.tell_completed(&finished),
             }
         }
     }

@@ -8,7 +8,7 @@
 //!
 //! In the order in which a write meets them: `clients` (who waits), `book` (what is remembered), `journal`, `durable`,
 //! `vault` and `seal` (the disk), `deeds`, `execute` and `replay` (the service), `peers` and `inbound` (other sites),
-//! `copy` and `fetch` (states), `bodies` and `pull` (long bodies), `show` (what is told).
+//! `copy` and `fetch` (states), `bodies` and `pull` (long bodies), `show` and `webhook` (what is told).
 
 mod bodies;
 mod book;
@@ -26,6 +26,7 @@ mod replay;
 mod seal;
 mod show;
 mod vault;
+mod webhook;
 
 #[cfg(test)]
 mod tests;
@@ -50,7 +51,7 @@ use tokio::task::{AbortHandle, LocalSet};
 use tokio::time::Instant;
 
 use self::bodies::Bodies;
-use self::book::{Book, With};
+use self::book::{Book, Finished, With};
 use self::clients::Clients;
 use self::copy::Copied;
 use self::execute::Lacking;
@@ -80,6 +81,8 @@ enum Deed {
     Done(oneshot::Sender<bool>, bool),
     /// No record names this body any more.
     Erase(Id),
+    /// Every replica has executed it: whoever wants to know is told.
+    Completed(Box<Finished>),
 }
 
 /// What the keeper's own tasks tell it.
@@ -391,17 +394,13 @@ impl Keeper {
         }));
         let (mut touched, mut deeds) = (Vec::new(), Vec::new());
         for effect in effects {
+            let members = |meta: &Meta| members(&self.machine, meta);
             match effect {
                 Effect::Persist { put, remove } => {
-                    let machine = &self.machine;
-                    let members = |meta: &Meta| {
-                        let map = machine.map(meta);
-                        map.map(|map| map.members().into_iter().cloned().collect()).unwrap_or_default()
-                    };
                     let with = With { here: &self.here, staged, withdrawn: &withdrawn, members: &members };
                     touched = self.book.record(put, remove, &with, &mut changes);
                 }
-                Effect::Erase(body) => self.book.erase(&body, &mut changes),
+                Effect::Erase(body) => self.book.complete(&body, &self.here, members, &mut changes),
                 effect => {
                     // Before the record of it goes: what to remove has to be known after a restart too.
                     self.note_release(&effect, &mut changes);
@@ -413,6 +412,8 @@ impl Keeper {
             self.show(meta);
         }
         deeds.extend(self.book.unneeded().into_iter().map(Deed::Erase));
+        let completed = self.book.completed().into_iter();
+        deeds.extend(completed.map(|finished| Deed::Completed(Box::new(finished))));
         let now = self.journal.add(Call { changes, deeds });
         self.carry_out(now);
     }
@@ -458,6 +459,11 @@ async fn open_vault(opening: &Opening) -> Result<Vault, String> {
             Vault::on(Arc::clone(engine), seal).await.map_err(|error| at(directory, error.to_string()))
         }
     }
+}
+
+/// The sites with a replica of a resource.
+fn members(machine: &Machine, meta: &Meta) -> Vec<Site> {
+    machine.map(meta).map(|map| map.members().into_iter().cloned().collect()).unwrap_or_default()
 }
 
 fn far() -> Instant {

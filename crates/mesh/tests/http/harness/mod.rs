@@ -115,6 +115,12 @@ impl Front {
     pub fn in_flight(&self) -> usize {
         self.meshes[0].in_flight()
     }
+
+    /// Ends the client's site, as far as its requests are answered.
+    pub fn drain(mut self, patience: Duration) -> std::thread::JoinHandle<()> {
+        let mesh = self.meshes.remove(0);
+        std::thread::spawn(move || mesh.drain(patience))
+    }
 }
 
 impl Drop for Front {
@@ -169,6 +175,7 @@ fn settings(name: &str, upstreams: Vec<Target>) -> Settings {
         services: BTreeMap::from([("image".to_owned(), service)]),
         link: None,
         replication: None,
+        thin: crate::THIN,
         limits: Limits {
             header_bytes: 32 << 10,
             headers: 100,

@@ -257,6 +257,7 @@ fn settings(isle: &Isle, authority: &Authority) -> Settings {
         sites: Arc::new(Fixed { atlas: Atlas::new([site(isle.name)]).unwrap(), peers: BTreeMap::new() }),
         profile,
         observe: false,
+        thin: false,
         services: BTreeMap::from([("image".to_owned(), service)]),
         link: Some(Link {
             listen: ANY_PORT,
@@ -270,6 +271,7 @@ fn settings(isle: &Isle, authority: &Authority) -> Settings {
             quota: 64 << 20,
             inline: 1 << 20,
             credentials: BTreeMap::from([("image".to_owned(), vec![credential])]),
+            webhook: None,
         }),
         limits: Limits {
             header_bytes: 32 << 10,

@@ -1,0 +1,175 @@
+//! Which way a request takes: decided here, whoever read its head and whoever sends it on.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use http::StatusCode;
+use http::header::{HeaderMap, HeaderValue};
+use http::request::Parts;
+use scope::{Diagnostic, Plan};
+use serde_json::{Map, Value, json};
+
+use crate::carry::{self, Carrier, Found, Listener};
+use crate::core::{Core, ServiceState, State};
+use crate::handle::Entry;
+use crate::leg::{Carried, MOST_HOPS};
+use crate::problem::Problem;
+
+/// Which way.
+pub(crate) enum Route {
+    /// To this site's own service, as if there were no scopes.
+    Bypassed,
+    /// To this site's own service: it has no scope.
+    Unscoped,
+    /// As its scope says.
+    Scoped(Carried, Rc<Plan>),
+    /// Nowhere, for its scope.
+    Refused(Problem),
+}
+
+/// Who asks, and where.
+pub(crate) struct Asker<'a> {
+    pub(crate) core: &'a Core,
+    pub(crate) state: &'a State,
+    pub(crate) service: &'a ServiceState,
+    pub(crate) entry: &'a Entry,
+    pub(crate) client: SocketAddr,
+}
+
+impl Asker<'_> {
+    /// Takes the scope out of a head, and says which way it leads. Nothing is counted or written down yet.
+    pub(crate) fn route(&self, head: &mut Parts) -> Route {
+        let settings = self.state.settings();
+        let default = settings.services.get(&self.service.name).and_then(|service| service.scope.as_ref());
+        let place =
+            carry::Entry { listener: self.entry.listener, default: default.map(|scope| scope.text()) };
+        let found = self.core.shared.carry.find(head, &place, self.core.now());
+        if self.core.shared.bypass.load(Ordering::Relaxed) {
+            // Whatever scope it brought was taken out, so that also a path with one leads to the service.
+            return Route::Bypassed;
+        }
+        let carried = match found.map_err(Problem::from).and_then(|found| self.carried(found, &head.headers))
+        {
+            Ok(Some(carried)) => carried,
+            Ok(None) => return Route::Unscoped,
+            Err(problem) => return Route::Refused(problem),
+        };
+        match self.plan(&carried) {
+            Ok(plan) => Route::Scoped(carried, plan),
+            Err(problem) => Route::Refused(problem),
+        }
+    }
+
+    /// The scope of this request, if it has one.
+    fn carried(&self, found: Found, headers: &HeaderMap) -> Result<Option<Carried>, Problem> {
+        let bad_scope = |diagnostic: Diagnostic| Problem::bad_scope(&diagnostic);
+        let read = |text: &str| self.state.scope(text).map_err(bad_scope);
+        let carried = match found {
+            Found::Nothing => return Ok(None),
+            Found::Written { text, carrier } => {
+                let scope = read(&text)?;
+                // What a service hands on may come from a site that knows more services.
+                if carrier != Carrier::Baggage || self.entry.listener == Listener::Public {
+                    self.state.check_names(&scope).map_err(bad_scope)?;
+                }
+                self.state.check(&scope).map_err(bad_scope)?;
+                let carry = &self.core.shared.carry;
+                let token = carry.token(headers);
+                let sender = token.unwrap_or_else(|| carry.sender(headers, self.client.ip()));
+                Carried { scope, entered: self.state.settings().site.clone(), hops: 0, sender, token }
+            }
+            Found::Caused(record) if self.state.sites.find(record.here.name()).is_none() => {
+                // A reload took that site away: what `here` means is no longer known.
+                return Err(carry::Error::ScopeLost.into());
+            }
+            Found::Caused(record) => Carried {
+                scope: read(&record.scope)?,
+                entered: record.here,
+                hops: record.hops,
+                sender: record.sender,
+                token: record.token,
+            },
+        };
+        if carried.hops > MOST_HOPS {
+            return Err(Problem::new(StatusCode::LOOP_DETECTED, "loop", "This request causes itself")
+                .detail(format!("more than {MOST_HOPS} calls led to this one"))
+                .unsent());
+        }
+        Ok(Some(carried).filter(|carried| !carried.scope.scope.is_empty()))
+    }
+
+    /// Where this service runs: where the scope says, else where its caller runs, which is here, unless
+    /// the profile says that it runs where the client entered.
+    fn plan(&self, carried: &Carried) -> Result<Rc<Plan>, Problem> {
+        let settings = self.state.settings();
+        let plan = self.state.plan(&carried.scope, &self.service.name, &carried.entered);
+        match plan.map_err(|diagnostic| Problem::bad_scope(&diagnostic))? {
+            Some(plan) => Ok(plan),
+            None if settings.profile.runs_at_origin(&self.service.name) => {
+                Ok(Rc::new(Plan::Site(carried.entered.clone())))
+            }
+            None => Ok(Rc::new(Plan::Site(settings.site.clone()))),
+        }
+    }
+
+    /// Counts a scoped request, and begins its line of the audit, if one is kept.
+    pub(crate) fn scoped(&self, head: &Parts, carried: &Carried, plan: &Plan) -> Scoped {
+        self.core.counts.scoped.add(1);
+        let token = carried.token.filter(|_| self.entry.listener == Listener::Public);
+        let line = self.who_and_what(head).map(|mut line| {
+            line.insert("entered".to_owned(), carried.entered.name().into());
+            line.insert("scope".to_owned(), (*carried.scope.text).into());
+            line.insert("plan".to_owned(), plan.to_string().into());
+            (line, Instant::now())
+        });
+        Scoped { token, line }
+    }
+
+    /// Counts a request that was refused for its scope, and writes that down.
+    pub(crate) fn refused(&self, head: &Parts, problem: &Problem) {
+        self.core.counts.refused.add(1);
+        if let Some(mut line) = self.who_and_what(head) {
+            line.insert("refused".to_owned(), problem.kind().into());
+            line.insert("status".to_owned(), problem.status().as_u16().into());
+            self.core.shared.audit.write(&line.into());
+        }
+    }
+
+    fn who_and_what(&self, head: &Parts) -> Option<Map<String, Value>> {
+        if !self.core.shared.audit.is_on() {
+            return None;
+        }
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let line = json!({
+            "time": now.as_secs_f64(),
+            "client": self.client.to_string(),
+            "service": self.service.name,
+            "method": head.method.as_str(),
+            "path": head.uri.path(),
+        });
+        match line {
+            Value::Object(line) => Some(line),
+            _ => None,
+        }
+    }
+}
+
+/// A scoped request whose answer is still to come.
+pub(crate) struct Scoped {
+    token: Option<carry::Sender>,
+    line: Option<(Map<String, Value>, Instant)>,
+}
+
+impl Scoped {
+    /// What came of it.
+    pub(crate) fn answered(self, core: &Core, status: StatusCode, sites: Option<&HeaderValue>) {
+        core.let_in(self.token, status);
+        let Some((mut line, began)) = self.line else { return };
+        line.insert("status".to_owned(), status.as_u16().into());
+        line.insert("sites".to_owned(), sites.and_then(|sites| sites.to_str().ok()).into());
+        line.insert("ms".to_owned(), u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX).into());
+        core.shared.audit.write(&line.into());
+    }
+}

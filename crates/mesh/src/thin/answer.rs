@@ -1,0 +1,228 @@
+//! The head of an answer, as leniently as hyper reads it, and as the client gets it.
+
+use std::mem::MaybeUninit;
+
+use http::StatusCode;
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue};
+use httparse::{EMPTY_HEADER, Error, Header, ParserConfig, Response, Status};
+
+use super::wire::{CHUNKED, put_field, put_fields, put_length};
+use crate::headers::{self, HEADERS_ON_STACK, is_named};
+use crate::upstream;
+
+/// What the first bytes of an answer are.
+pub(super) enum Read {
+    /// Too few to tell.
+    More,
+    /// No answer.
+    Bad,
+    /// An interim answer of so many bytes, and what it says, if it is as plain as one that is passed on must be.
+    Interim(usize, Option<(StatusCode, HeaderMap)>),
+    /// The final one.
+    Final(Answer),
+}
+
+/// A final answer.
+pub(super) struct Answer {
+    /// Bytes of its head.
+    pub(super) len: usize,
+    pub(super) status: StatusCode,
+    pub(super) framing: Framing,
+    /// The service keeps the connection.
+    pub(super) keep: bool,
+    /// What the audit notes of it.
+    pub(super) sites: Option<HeaderValue>,
+}
+
+/// How long the body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    None,
+    Length(u64),
+    Chunked,
+    /// It ends with the connection.
+    Close,
+}
+
+/// Reads a head. A final one is written to `out` as the client gets it, but for the empty line.
+pub(super) fn read(bytes: &[u8], is_head: bool, most: usize, out: &mut Vec<u8>) -> Read {
+    let mut on_stack = [const { MaybeUninit::<Header<'_>>::uninit() }; HEADERS_ON_STACK];
+    let mut response = Response::new(&mut []);
+    let config = ParserConfig::default();
+    let parsed = config.parse_response_with_uninit_headers(&mut response, bytes, &mut on_stack);
+    match parsed {
+        Ok(Status::Complete(len)) => judge(&response, bytes, len, is_head, out),
+        Ok(Status::Partial) => Read::More,
+        Err(Error::TooManyHeaders) if most > HEADERS_ON_STACK => {
+            let mut fields = vec![EMPTY_HEADER; most];
+            let mut response = Response::new(&mut fields);
+            match response.parse(bytes) {
+                Ok(Status::Complete(len)) => judge(&response, bytes, len, is_head, out),
+                Ok(Status::Partial) => Read::More,
+                Err(_) => Read::Bad,
+            }
+        }
+        Err(_) => Read::Bad,
+    }
+}
+
+fn judge(response: &Response<'_, '_>, bytes: &[u8], len: usize, is_head: bool, out: &mut Vec<u8>) -> Read {
+    let (Some(version), Some(code)) = (response.version, response.code) else { return Read::Bad };
+    let Ok(status) = StatusCode::from_u16(code) else { return Read::Bad };
+    if status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS {
+        return Read::Interim(len, upstream::interim(bytes.get(..len).unwrap_or_default()));
+    }
+    out.clear();
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(status.as_str().as_bytes());
+    out.push(b' ');
+    let reason = response.reason.filter(|reason| !reason.is_empty()).or(status.canonical_reason());
+    out.extend_from_slice(reason.unwrap_or_default().as_bytes());
+    out.extend_from_slice(b"\r\n");
+    let fields_start = out.len();
+    let mut seen = Seen::default();
+    for field in response.headers.iter() {
+        if seen.is_for_the_client(field) {
+            match line(field, bytes) {
+                Some(line) => out.extend_from_slice(line),
+                None => put_field(out, field.name.as_bytes(), field.value),
+            }
+        }
+    }
+    if seen.names_others {
+        // What `Connection` names has to be looked for.
+        let Some(mut fields) = all(response.headers) else { return Read::Bad };
+        headers::end_of_hop(&mut fields);
+        headers::drop_peers_only(&mut fields);
+        fields.remove(CONTENT_LENGTH);
+        out.truncate(fields_start);
+        put_fields(out, &fields);
+    }
+    let Some(framing) = seen.framing(version, status, is_head) else { return Read::Bad };
+    seen.write_framing(framing, status, out);
+    let keep = seen.keeps(version) && framing != Framing::Close;
+    Read::Final(Answer { len, status, framing, keep, sites: seen.sites })
+}
+
+/// The line of a field, if it is written as it would be here: one copy instead of four. The parser gives slices of
+/// these bytes, so that their places say where they are.
+fn line<'b>(field: &Header<'_>, bytes: &'b [u8]) -> Option<&'b [u8]> {
+    let place = |part: &[u8]| (part.as_ptr() as usize).checked_sub(bytes.as_ptr() as usize);
+    let (name, value) = (place(field.name.as_bytes())?, place(field.value)?);
+    let (name_end, value_end) = (name + field.name.len(), value + field.value.len());
+    let is_plain =
+        bytes.get(name_end..value) == Some(b": ") && bytes.get(value_end..value_end + 2) == Some(b"\r\n");
+    bytes.get(name..value_end + 2).filter(|_| is_plain)
+}
+
+fn all(fields: &[Header<'_>]) -> Option<HeaderMap> {
+    let mut map = HeaderMap::with_capacity(fields.len());
+    for field in fields {
+        let name = HeaderName::from_bytes(field.name.as_bytes()).ok()?;
+        map.try_append(name, HeaderValue::from_bytes(field.value).ok()?).ok()?;
+    }
+    Some(map)
+}
+
+/// What the fields say of the message and of the connection.
+#[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is said or not said by itself")]
+struct Seen {
+    close: bool,
+    keep_alive: bool,
+    /// `Connection` names fields, or the sender wants trailers: neither is usual for an answer.
+    names_others: bool,
+    length: Option<u64>,
+    bad_length: bool,
+    chunked: bool,
+    other_coding: bool,
+    sites: Option<HeaderValue>,
+}
+
+impl Seen {
+    fn is_for_the_client(&mut self, field: &Header<'_>) -> bool {
+        let name = field.name.as_bytes();
+        match name.len() {
+            14 if is_named(name, b"Content-Length") => {
+                for length in field.value.split(|byte| *byte == b',') {
+                    let length = decimal(length.trim_ascii());
+                    self.bad_length |= length.is_none() || self.length.is_some_and(|l| Some(l) != length);
+                    self.length = length;
+                }
+                false
+            }
+            17 if is_named(name, b"Transfer-Encoding") => {
+                self.other_coding |= self.chunked || !field.value.eq_ignore_ascii_case(b"chunked");
+                self.chunked = true;
+                false
+            }
+            10 if is_named(name, b"Connection") => {
+                for option in field.value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+                    if is_named(option, b"keep-alive") {
+                        self.keep_alive = true;
+                    } else if is_named(option, b"close") {
+                        self.close = true;
+                    } else {
+                        self.names_others = true;
+                    }
+                }
+                false
+            }
+            2 if is_named(name, b"TE") => {
+                self.names_others = true;
+                false
+            }
+            11 if is_named(name, b"Scope-Sites") => {
+                self.sites = HeaderValue::from_bytes(field.value).ok();
+                true
+            }
+            // An application must not speak for a mesh.
+            _ => !headers::is_of_one_hop(name) && !headers::is_of_peers(name),
+        }
+    }
+
+    fn keeps(&self, version: u8) -> bool {
+        // With two framings, the service may think of another end than the one that was read.
+        !self.close && (version == 1 || self.keep_alive) && !(self.chunked && self.length.is_some())
+    }
+
+    /// None if the message cannot be read.
+    fn framing(&self, version: u8, status: StatusCode, is_head: bool) -> Option<Framing> {
+        if is_head || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
+            return Some(Framing::None);
+        }
+        if self.chunked {
+            return (version == 1 && !self.other_coding).then_some(Framing::Chunked);
+        }
+        match self.length {
+            _ if self.bad_length => None,
+            Some(length) => Some(Framing::Length(length)),
+            None => Some(Framing::Close),
+        }
+    }
+
+    fn write_framing(&self, framing: Framing, status: StatusCode, out: &mut Vec<u8>) {
+        match framing {
+            // What the answer to a GET would have.
+            Framing::None => {
+                if let Some(length) = self.length.filter(|_| !self.bad_length && !self.chunked)
+                    && status != StatusCode::NO_CONTENT
+                {
+                    put_length(out, length);
+                }
+            }
+            Framing::Length(length) => put_length(out, length),
+            Framing::Chunked | Framing::Close => out.extend_from_slice(CHUNKED),
+        }
+    }
+}
+
+fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0_u64, |value, digit| match digit {
+        b'0'..=b'9' => value.checked_mul(10)?.checked_add(u64::from(digit - b'0')),
+        _ => None,
+    })
+}

@@ -1,0 +1,306 @@
+//! Bodies on the thin path: read on one side, framed anew, written on the other.
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use http::StatusCode;
+use http1guard::{Body, Chunks, Limits, Piece};
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+
+use super::answer::Framing;
+use super::buffers::{Buffer, Buffers, SMALL_BYTES};
+use super::wire::{LAST_CHUNK, fill, put_chunk, write, write_both};
+use crate::alarm::Alarm;
+use crate::inflow::Fault;
+
+/// What both directions of one request know of each other.
+pub(super) struct Flow {
+    /// When something of the request was last sent on.
+    pub(super) moved: Cell<Instant>,
+    /// The answer has begun.
+    pub(super) answered: Cell<bool>,
+}
+
+/// Why a request's body did not arrive.
+pub(super) enum Stopped {
+    /// For what the client sent, or did not send.
+    Client(Fault),
+    /// The service takes no more; it may still answer.
+    Service,
+}
+
+/// The body of a request on its way to the service.
+pub(super) struct Upload<'a> {
+    pub(super) from: ReadHalf<'a>,
+    pub(super) to: WriteHalf<'a>,
+    /// What was read of the client's and not sent on.
+    pub(super) buffer: &'a mut Buffer,
+    pub(super) body: Body,
+    pub(super) limits: Limits,
+    /// How long each pause may be.
+    pub(super) pause: Duration,
+    pub(super) alarm: Rc<Alarm>,
+    pub(super) flow: &'a Flow,
+}
+
+impl Upload<'_> {
+    pub(super) async fn run(mut self, buffers: &Rc<Buffers>) -> Result<(), Stopped> {
+        match self.body {
+            Body::None => Ok(()),
+            Body::Length(length) => self.length(length).await,
+            Body::Chunked => self.chunks(buffers).await,
+        }
+    }
+
+    async fn length(&mut self, mut left: u64) -> Result<(), Stopped> {
+        while left > 0 {
+            if self.buffer.is_empty() {
+                self.read().await?;
+            }
+            let here = self.buffer.unread().len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            let piece = self.buffer.unread().get(..here).unwrap_or_default();
+            send(&mut self.to, piece, &self.alarm, self.pause, self.flow).await?;
+            self.buffer.take(here);
+            left -= here as u64;
+        }
+        Ok(())
+    }
+
+    async fn chunks(&mut self, buffers: &Rc<Buffers>) -> Result<(), Stopped> {
+        let mut chunks = Chunks::of_request(self.limits);
+        let mut out = buffers.text();
+        loop {
+            let step = step(&mut chunks, self.buffer, &mut out);
+            let sent = send(&mut self.to, &out, &self.alarm, self.pause, self.flow).await;
+            out.clear();
+            match step {
+                Ok(true) => return sent,
+                Ok(false) => sent?,
+                Err(violation) => {
+                    let status = StatusCode::from_u16(violation.status()).unwrap_or(StatusCode::BAD_REQUEST);
+                    return Err(Stopped::Client(Fault { status, detail: violation.to_string() }));
+                }
+            }
+            if self.buffer.is_full() {
+                // No line of a chunked body is as long.
+                return Err(Stopped::Service);
+            }
+            self.read().await?;
+        }
+    }
+
+    /// Reads more of the client's.
+    async fn read(&mut self) -> Result<(), Stopped> {
+        self.alarm.set(self.pause);
+        let read = fill(&mut self.from, self.buffer, &self.alarm).await;
+        let (status, detail) = match read {
+            Ok(1..) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => (
+                StatusCode::REQUEST_TIMEOUT,
+                format!("nothing came for {}", scope::print_duration(self.pause)),
+            ),
+            Ok(0) | Err(_) => {
+                (StatusCode::BAD_REQUEST, "the connection was closed before the body was complete".to_owned())
+            }
+        };
+        Err(Stopped::Client(Fault { status, detail }))
+    }
+}
+
+/// Sends a piece on. Before the answer, who waits for that limits the time; after, each pause is limited.
+async fn send(
+    to: &mut WriteHalf<'_>,
+    mut piece: &[u8],
+    alarm: &Alarm,
+    pause: Duration,
+    flow: &Flow,
+) -> Result<(), Stopped> {
+    while !piece.is_empty() {
+        alarm.set(pause);
+        match write(to, piece, alarm).await {
+            Ok(written @ 1..) => {
+                flow.moved.set(Instant::now());
+                piece = piece.get(written..).unwrap_or_default();
+            }
+            Err(error) if error.kind() == io::ErrorKind::TimedOut && !flow.answered.get() => {}
+            _ => return Err(Stopped::Service),
+        }
+    }
+    Ok(())
+}
+
+/// Frames what came of a chunked body anew. Whether it has ended.
+fn step(chunks: &mut Chunks, buffer: &mut Buffer, out: &mut Vec<u8>) -> Result<bool, http1guard::Violation> {
+    loop {
+        match chunks.read(buffer.unread())? {
+            Piece::More => return Ok(false),
+            Piece::Frame(here) => buffer.take(here),
+            Piece::Data(here) => {
+                put_chunk(out, buffer.unread().get(..here).unwrap_or_default());
+                buffer.take(here);
+            }
+            Piece::End(here) => {
+                buffer.take(here);
+                out.extend_from_slice(LAST_CHUNK);
+                return Ok(true);
+            }
+        }
+    }
+}
+
+/// The body of an answer on its way to the client.
+pub(super) struct Download<'d, 'a> {
+    pub(super) from: &'d mut ReadHalf<'a>,
+    pub(super) to: &'d mut WriteHalf<'a>,
+    /// What was read of the service's and not sent on.
+    pub(super) buffer: Buffer,
+    /// How long each pause may be.
+    pub(super) pause: Duration,
+    pub(super) alarm: &'d Alarm,
+}
+
+impl Download<'_, '_> {
+    /// Sends the head in `out` and the body. Whether nothing came after it.
+    pub(super) async fn run(mut self, out: &mut Vec<u8>, framing: Framing) -> io::Result<bool> {
+        match framing {
+            Framing::None => self.flush(out, b"").await?,
+            Framing::Length(length) => self.length(out, length).await?,
+            Framing::Chunked => self.chunks(out).await?,
+            Framing::Close => self.rest(out).await?,
+        }
+        Ok(self.buffer.is_empty())
+    }
+
+    async fn length(&mut self, out: &mut Vec<u8>, mut left: u64) -> io::Result<()> {
+        loop {
+            let here = self.buffer.unread().len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            let piece = self.buffer.unread().get(..here).unwrap_or_default();
+            write_both(self.to, out, piece, self.alarm, self.pause).await?;
+            out.clear();
+            self.buffer.take(here);
+            left -= here as u64;
+            if left == 0 {
+                return Ok(());
+            }
+            self.grow(left);
+            self.read().await?;
+        }
+    }
+
+    async fn chunks(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        let mut chunks = Chunks::of_answer();
+        loop {
+            let ended = step(&mut chunks, &mut self.buffer, out);
+            self.flush(out, b"").await?;
+            if ended.map_err(|violation| io::Error::new(io::ErrorKind::InvalidData, violation))? {
+                return Ok(());
+            }
+            if self.buffer.is_full() && self.buffer.is_large() {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            self.grow(SMALL_BYTES as u64 + 1);
+            self.read().await?;
+        }
+    }
+
+    async fn rest(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        loop {
+            if !self.buffer.is_empty() {
+                put_chunk(out, self.buffer.unread());
+                self.buffer.take(self.buffer.unread().len());
+            }
+            self.flush(out, b"").await?;
+            self.grow(SMALL_BYTES as u64 + 1);
+            match self.read().await {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+                Err(error) => return Err(error),
+            }
+        }
+        self.flush(out, LAST_CHUNK).await
+    }
+
+    async fn flush(&mut self, out: &mut Vec<u8>, after: &[u8]) -> io::Result<()> {
+        write_both(self.to, out, after, self.alarm, self.pause).await?;
+        out.clear();
+        Ok(())
+    }
+
+    /// A long rest is worth a large buffer.
+    fn grow(&mut self, left: u64) {
+        if left > SMALL_BYTES as u64 && !self.buffer.is_large() {
+            self.buffer = self.buffer.grown();
+        }
+    }
+
+    async fn read(&mut self) -> io::Result<()> {
+        self.alarm.set(self.pause);
+        match fill(self.from, &mut self.buffer, self.alarm).await? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+type Uploading<'a> = Pin<Box<dyn Future<Output = Result<(), Stopped>> + 'a>>;
+
+/// A request's body while it is on its way.
+pub(super) struct Sending<'a> {
+    upload: Option<Uploading<'a>>,
+    /// All of it has arrived.
+    pub(super) whole: bool,
+}
+
+impl<'a> Sending<'a> {
+    pub(super) fn nothing() -> Sending<'a> {
+        Sending { upload: None, whole: true }
+    }
+
+    /// It cannot go on.
+    pub(super) fn broken() -> Sending<'a> {
+        Sending { upload: None, whole: false }
+    }
+
+    pub(super) fn new(upload: impl Future<Output = Result<(), Stopped>> + 'a) -> Sending<'a> {
+        Sending { upload: Some(Box::pin(upload)), whole: false }
+    }
+
+    /// Waits for something else while the body goes on; or for the client's fault, if that comes first.
+    pub(super) async fn alongside<T>(
+        &mut self,
+        mut other: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<T, Fault> {
+        if self.upload.is_none() {
+            return Ok(other.await);
+        }
+        poll_fn(|context| {
+            if let Some(upload) = &mut self.upload
+                && let Poll::Ready(ended) = upload.as_mut().poll(context)
+            {
+                self.upload = None;
+                match ended {
+                    Ok(()) => self.whole = true,
+                    Err(Stopped::Service) => {}
+                    Err(Stopped::Client(fault)) => return Poll::Ready(Err(fault)),
+                }
+            }
+            other.as_mut().poll(context).map(Ok)
+        })
+        .await
+    }
+
+    /// Waits for its end, or for something else.
+    pub(super) async fn end_unless<T>(&mut self, other: impl Future<Output = T>) {
+        if let Some(upload) = self.upload.take() {
+            tokio::select! {
+                ended = upload => self.whole = ended.is_ok(),
+                _ = other => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What becomes of a request that came on the thin path: decided by the same rules as on the other.
+
+use std::rc::Rc;
+
+use http::Method;
+use http1guard::{Body, Head};
+use scope::Plan;
+
+use super::Seat;
+use super::request::Reading;
+use crate::carry::Listener;
+use crate::core::{HandedOn, ServiceState, State, Ticket};
+use crate::handle::{STRICT, take_in};
+use crate::leg;
+use crate::problem::Problem;
+use crate::replicas::walk::has_replicas;
+use crate::route::{Asker, Route, Scoped};
+
+pub(super) enum Decision<'c> {
+    /// To the local service.
+    Go(Going<'c>),
+    /// Nowhere.
+    Refuse(Problem, Option<Scoped>),
+    /// The other path is to decide: nothing was counted or written down.
+    HandOver,
+}
+
+/// A request on its way to the local service.
+pub(super) struct Going<'c> {
+    pub(super) state: Rc<State>,
+    pub(super) service: Rc<ServiceState>,
+    pub(super) handed_on: Option<HandedOn<'c>>,
+    pub(super) scoped: Option<Scoped>,
+    pub(super) is_head: bool,
+    pub(super) body: Body,
+    _ticket: Ticket,
+}
+
+/// Decides. If the request goes to the local service, `out` has the head that it gets.
+pub(super) fn decide<'c>(
+    seat: &'c Seat,
+    bytes: &[u8],
+    head: &Head,
+    reading: &mut Reading,
+    out: &mut Vec<u8>,
+) -> Decision<'c> {
+    let (core, entry) = (&seat.core, &seat.entry);
+    let state = core.state();
+    let settings = state.settings();
+    let Some(service) = state.service(&entry.service) else { return Decision::HandOver };
+    // What is replicated may be another site's, or known here by another name.
+    let replicated = has_replicas(core, &state, &service.name);
+    if settings.observe || replicated || !service.upstreams.are_plain() {
+        return Decision::HandOver;
+    }
+    // Who logs in is known by the target, and the audit has it.
+    let wants_target = entry.listener == Listener::Internal || core.shared.audit.is_on();
+    let Some(mut parts) = reading.parts(bytes, head, wants_target) else { return Decision::HandOver };
+    if !matches!(take_in(&mut parts, settings.limits.headers), Ok(false))
+        || entry.login(&core.shared.carry, &parts).is_some()
+    {
+        return Decision::HandOver;
+    }
+    let asker = Asker { core, state: &state, service: &service, entry, client: seat.address };
+    let (scoped, carried) = match asker.route(&mut parts) {
+        Route::Bypassed => (None, None),
+        Route::Unscoped => {
+            core.counts.unscoped.add(1);
+            (None, None)
+        }
+        Route::Scoped(carried, plan) if matches!(&*plan, Plan::Site(site) if *site == settings.site) => {
+            parts.headers.remove(STRICT);
+            (Some(asker.scoped(&parts, &carried, &plan)), Some(carried))
+        }
+        Route::Scoped(..) | Route::Refused(_) => return Decision::HandOver,
+    };
+    let ticket = core.shared.enter(None);
+    if !ticket.here(carried.is_some(), settings.limits.requests) {
+        return Decision::Refuse(Problem::here_is_busy(), scoped);
+    }
+    let handed_on = match leg::hand_on(core, &state, &mut parts, carried.as_ref()) {
+        Ok(handed_on) => handed_on,
+        Err(error) => return Decision::Refuse(error.into(), scoped),
+    };
+    reading.write(bytes, head, &parts, out);
+    let (is_head, body) = (parts.method == Method::HEAD, head.body);
+    Decision::Go(Going { service, handed_on, scoped, is_head, body, _ticket: ticket, state })
+}

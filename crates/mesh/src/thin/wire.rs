@@ -1,0 +1,130 @@
+//! Reading and writing sockets, with a limit on each wait; and how messages are written.
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use http::HeaderMap;
+use tokio::io::AsyncWrite;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+
+use super::buffers::Buffer;
+use crate::alarm::Alarm;
+
+/// A wait's end: what it was for, or that it took too long.
+fn in_time<T>(
+    polled: Poll<io::Result<T>>,
+    alarm: &Alarm,
+    context: &mut std::task::Context<'_>,
+) -> Poll<io::Result<T>> {
+    if polled.is_pending() && alarm.poll(context).is_ready() {
+        return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+    }
+    polled
+}
+
+/// Reads more, before the alarm rings. Zero is the end.
+pub(super) async fn fill(read: &mut ReadHalf<'_>, buffer: &mut Buffer, alarm: &Alarm) -> io::Result<usize> {
+    poll_fn(|context| in_time(buffer.poll_fill(read, context), alarm, context)).await
+}
+
+/// Waits until there is something to read, or the end, before the alarm rings: no buffer is needed yet.
+pub(super) async fn readable(read: &ReadHalf<'_>, alarm: &Alarm) -> io::Result<()> {
+    poll_fn(|context| in_time(read.as_ref().poll_read_ready(context), alarm, context)).await
+}
+
+/// Writes some, before the alarm rings.
+pub(super) async fn write(write: &mut WriteHalf<'_>, bytes: &[u8], alarm: &Alarm) -> io::Result<usize> {
+    poll_fn(|context| in_time(Pin::new(&mut *write).poll_write(context, bytes), alarm, context)).await
+}
+
+/// Writes all of both; each wait may take so long.
+pub(super) async fn write_both(
+    write: &mut WriteHalf<'_>,
+    mut first: &[u8],
+    mut second: &[u8],
+    alarm: &Alarm,
+    pause: Duration,
+) -> io::Result<()> {
+    while !first.is_empty() || !second.is_empty() {
+        let mut polled_before = false;
+        let written = poll_fn(|context| {
+            let slices = [IoSlice::new(first), IoSlice::new(second)];
+            let polled = Pin::new(&mut *write).poll_write_vectored(context, &slices);
+            if polled.is_pending() && !std::mem::replace(&mut polled_before, true) {
+                // Most often there is no wait, and nothing to set.
+                alarm.set(pause);
+            }
+            in_time(polled, alarm, context)
+        });
+        let written = written.await?;
+        if written == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        let of_first = written.min(first.len());
+        first = first.get(of_first..).unwrap_or_default();
+        second = second.get(written - of_first..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+pub(super) fn put_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+pub(super) fn put_fields(out: &mut Vec<u8>, fields: &HeaderMap) {
+    for (name, value) in fields {
+        put_field(out, name.as_str().as_bytes(), value.as_bytes());
+    }
+}
+
+pub(super) fn put_length(out: &mut Vec<u8>, length: u64) {
+    out.extend_from_slice(b"content-length: ");
+    put_decimal(out, length);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn put_decimal(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [b'0'; 20];
+    let mut count = 0;
+    for digit in digits.iter_mut().rev() {
+        count += 1;
+        *digit = b'0' + u8::try_from(number % 10).unwrap_or_default();
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(digits.get(digits.len() - count..).unwrap_or_default());
+}
+
+pub(super) const CHUNKED: &[u8] = b"transfer-encoding: chunked\r\n";
+pub(super) const CLOSE: &[u8] = b"connection: close\r\n";
+pub(super) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// One chunk, of at least one byte: an empty one would be the last.
+pub(super) fn put_chunk(out: &mut Vec<u8>, data: &[u8]) {
+    let size = format!("{:x}\r\n", data.len());
+    out.extend_from_slice(size.as_bytes());
+    out.extend_from_slice(data);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_they_are_read() {
+        for number in [0, 1, 9, 10, 99, 100, 12_345_678_901_234, u64::MAX] {
+            let mut out = Vec::new();
+            put_decimal(&mut out, number);
+            assert_eq!(out, number.to_string().into_bytes());
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The same tests with the thin path on: those of one request and its answer. What is not for that path must not
+//! look different either.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(clippy::indexing_slicing, clippy::string_slice, reason = "a test fails by panicking")]
+#![allow(unreachable_pub, reason = "modules of one test binary")]
+#![allow(dead_code, unused_imports, reason = "the harness has more than these tests use")]
+
+#[path = "../http/ambiguous.rs"]
+mod ambiguous;
+#[path = "../http/bodies.rs"]
+mod bodies;
+#[path = "../http/draining.rs"]
+mod draining;
+#[path = "../http/expect.rs"]
+mod expect;
+mod handing_over;
+#[path = "../http/harness/mod.rs"]
+mod harness;
+#[path = "../http/headers.rs"]
+mod headers;
+#[path = "../http/http2.rs"]
+mod http2;
+#[path = "../http/interim.rs"]
+mod interim;
+#[path = "../http/limits.rs"]
+mod limits;
+#[path = "../http/memory.rs"]
+mod memory;
+#[path = "../http/messages.rs"]
+mod messages;
+#[path = "../http/never_twice.rs"]
+mod never_twice;
+#[path = "../http/timeouts.rs"]
+mod timeouts;
+#[path = "../http/tls.rs"]
+mod tls;
+#[path = "../http/tokens.rs"]
+mod tokens;
+#[path = "../http/upgrade.rs"]
+mod upgrade;
+
+/// Which path the meshes of these tests take.
+const THIN: bool = true;

@@ -1,0 +1,44 @@
+//! Any bytes of a client, and any bytes of a service: through the thin path they come out as they do through the guard
+//! and hyper. A request that one forwards and the other does not, or forwards in another way, is a failure; so is
+//! one that a strict service cannot read.
+
+#![no_main]
+
+#[path = "thin/far.rs"]
+mod far;
+#[path = "thin/message.rs"]
+mod message;
+#[path = "thin/near.rs"]
+mod near;
+
+use std::sync::LazyLock;
+
+use far::Service;
+use libfuzzer_sys::fuzz_target;
+use near::Path;
+
+/// The same site twice, each with a service of its own.
+static PATHS: LazyLock<[Path; 2]> = LazyLock::new(|| [Path::new(false), Path::new(true)]);
+
+// The first byte is how: what the service answers, or that the rest is its answer to a request of ours; and into what
+// pieces the client's bytes are cut.
+fuzz_target!(|input: &[u8]| {
+    let Some((how, bytes)) = input.split_first() else { return };
+    let (how, cut) = (how & 15, [usize::MAX, 1, 7, 61][usize::from(how >> 4) % 4]);
+    // It is HTTP/2 then, on both; or might become it, and the other path waits for that to the end of its time.
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    if bytes.len() > 4096 || bytes.starts_with(preface) || preface.starts_with(bytes) {
+        return;
+    }
+    if how < 12 {
+        let [other, thin] = &*PATHS;
+        let answer = far::ANSWERS[usize::from(how) % far::ANSWERS.len()];
+        let seen = [other, thin].map(|path| path.carry(bytes, cut, Service::Answers(answer)));
+        assert_eq!(seen[1], seen[0], "{}", bytes.escape_ascii());
+    } else if !message::is_ambiguous_answer(bytes) {
+        let request = near::REQUESTS[usize::from(how) % near::REQUESTS.len()];
+        let [other, thin] = &*PATHS;
+        let seen = [other, thin].map(|path| path.carry(request, usize::MAX, Service::Says(bytes.to_vec())));
+        assert_eq!(seen[1], seen[0], "{}", bytes.escape_ascii());
+    }
+});
