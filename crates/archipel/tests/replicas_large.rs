@@ -73,7 +73,7 @@ impl Stage {
         let Ok(files) = std::fs::read_dir(self.fleet.state(site).join("bodies")) else { return (0, 0) };
         let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
         let names: Vec<_> = names.filter(|name| name.len() >= 32).collect();
-        (names.len(), names.iter().filter(|name| name.ends_with(".part")).count())
+        (names.len(), names.iter().filter(|name| name.len() > 32).count())
     }
 
     fn until_no_bodies(&self) {
