@@ -12,6 +12,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use link::Received;
 use merge::Pull;
+use spool::Reader;
 use tokio::time::{Sleep, sleep};
 
 use crate::BoxError;
@@ -36,6 +37,8 @@ enum Source {
     Full(Option<Bytes>),
     Local(PooledBody<LegBody>),
     Peer(Received),
+    /// From this site's disk.
+    Stored(Box<Reader>),
     /// Of several sites: what was made of it so far, and the rest to come.
     Merged(Option<Bytes>, Box<Merging>),
     /// With the ids that clients know.
@@ -60,6 +63,11 @@ impl AnswerBody {
 
     pub(crate) fn peer(body: Received, pause: Duration) -> AnswerBody {
         AnswerBody { source: Source::Peer(body), pause: Some(pause), waiting: None, held: None }
+    }
+
+    /// What is on the disk, or still comes in.
+    pub(crate) fn stored(body: Reader) -> AnswerBody {
+        AnswerBody { source: Source::Stored(Box::new(body)), pause: None, waiting: None, held: None }
     }
 
     /// The first step of a merge that goes on.
@@ -143,6 +151,7 @@ impl Body for AnswerBody {
             Source::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Source::Local(body) => Pin::new(body).poll_frame(context).map_err(BoxError::from),
             Source::Peer(body) => Pin::new(body).poll_frame(context).map_err(BoxError::from),
+            Source::Stored(body) => Pin::new(body).poll_frame(context).map_err(BoxError::from),
             Source::Merged(first @ Some(_), _) => {
                 Poll::Ready(first.take().map(|bytes| Ok(Frame::data(bytes))))
             }
@@ -184,6 +193,7 @@ impl Body for AnswerBody {
             Source::Full(bytes) => bytes.is_none(),
             Source::Local(body) => body.is_end_stream(),
             Source::Peer(body) => body.is_end_stream(),
+            Source::Stored(body) => body.is_end_stream(),
             Source::Merged(..) => false,
             Source::Rewritten(body) => body.is_end_stream(),
             Source::After(read, body) => read.is_empty() && body.is_end_stream(),
@@ -195,19 +205,25 @@ impl Body for AnswerBody {
             Source::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Source::Local(body) => body.size_hint(),
             Source::Peer(body) => body.size_hint(),
+            Source::Stored(body) => body.size_hint(),
             Source::Merged(..) | Source::Rewritten(_) => SizeHint::default(),
             Source::After(read, body) => {
                 let data = read.iter().flatten().filter_map(Frame::data_ref);
                 let read: u64 = data.map(|bytes| bytes.len() as u64).sum();
-                let (rest, mut hint) = (body.size_hint(), SizeHint::new());
-                if let Some(upper) = rest.upper() {
-                    hint.set_upper(upper.saturating_add(read));
-                }
-                hint.set_lower(rest.lower().saturating_add(read));
-                hint
+                more(body.size_hint(), read)
             }
         }
     }
+}
+
+/// With so many bytes before it.
+fn more(rest: SizeHint, read: u64) -> SizeHint {
+    let mut hint = SizeHint::new();
+    if let Some(upper) = rest.upper() {
+        hint.set_upper(upper.saturating_add(read));
+    }
+    hint.set_lower(rest.lower().saturating_add(read));
+    hint
 }
 
 /// The body of a request on its way to one site.
@@ -218,15 +234,23 @@ pub(crate) enum LegBody {
     Live(Live),
     /// From the client, kept as far as it may have to be sent again.
     Taped(TapeReader),
+    /// What was read of a body already, and its rest.
+    After(VecDeque<Bytes>, Box<LegBody>),
 }
 
 impl LegBody {
+    /// What came before, and is on the disk.
+    pub(crate) fn stored(body: Reader, pause: Duration) -> LegBody {
+        LegBody::Live(Live::stored(body, pause))
+    }
+
     /// What comes from the client, if anything does.
     pub(crate) fn inflow(&self) -> Option<Rc<Inflow>> {
         match self {
             LegBody::Empty | LegBody::Full(_) => None,
             LegBody::Live(live) => Some(Rc::clone(live.inflow())),
             LegBody::Taped(reader) => Some(Rc::clone(reader.tape.borrow().live.inflow())),
+            LegBody::After(_, rest) => rest.inflow(),
         }
     }
 }
@@ -247,6 +271,10 @@ impl Body for LegBody {
             }
             LegBody::Live(live) => live.poll(context),
             LegBody::Taped(reader) => reader.poll(context),
+            LegBody::After(read, rest) => match read.pop_front() {
+                Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                None => Pin::new(&mut **rest).poll_frame(context),
+            },
         }
     }
 
@@ -256,6 +284,7 @@ impl Body for LegBody {
             LegBody::Full(bytes) => bytes.is_empty(),
             LegBody::Live(live) => live.is_end_stream(),
             LegBody::Taped(reader) => reader.is_end_stream(),
+            LegBody::After(read, rest) => read.is_empty() && rest.is_end_stream(),
         }
     }
 
@@ -265,6 +294,10 @@ impl Body for LegBody {
             LegBody::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
             LegBody::Live(live) => live.size_hint(),
             LegBody::Taped(reader) => reader.tape.borrow().hint,
+            LegBody::After(read, rest) => {
+                let read: u64 = read.iter().map(|bytes| bytes.len() as u64).sum();
+                more(rest.size_hint(), read)
+            }
         }
     }
 }

@@ -198,6 +198,7 @@ pub(crate) struct Core {
     questions: RefCell<Admitted>,
     /// What their keepers say among them.
     replicas: RefCell<Admitted>,
+    streams: RefCell<Admitted>,
     state: RefCell<Rc<State>>,
     /// Not used yet.
     random: RefCell<Vec<u8>>,
@@ -216,6 +217,7 @@ impl Core {
             peers: RefCell::default(),
             questions: RefCell::default(),
             replicas: RefCell::default(),
+            streams: RefCell::default(),
             state,
             random: RefCell::default(),
             alarms: Alarms::default(),
@@ -308,6 +310,11 @@ impl Core {
     /// Takes a place among what one peer's keeper says, which is read as a whole.
     pub(crate) fn admit_keeper(&self, site: &Rc<str>, most: usize) -> Option<PeerTicket> {
         admit(&self.replicas, site, most)
+    }
+
+    /// Takes a place among the long bodies that one peer's keeper reads.
+    pub(crate) fn admit_stream(&self, site: &Rc<str>, most: usize) -> Option<PeerTicket> {
+        admit(&self.streams, site, most)
     }
 
     /// Sees the sites like this from now on.

@@ -382,11 +382,16 @@ pub(crate) async fn leg(
         && request.uri().path().starts_with(wire::PREFIX)
         && let Some(replicas) = core.shared.replicas.clone()
     {
-        let Some(place) = core.admit_keeper(&peer.site, wire::AT_ONCE) else {
+        let place = if wire::is_stream(request.uri().path()) {
+            core.admit_stream(&peer.site, wire::STREAMS)
+        } else {
+            core.admit_keeper(&peer.site, wire::AT_ONCE)
+        };
+        let Some(place) = place else {
             return Problem::busy("this site has as many messages of yours as it may").into_response();
         };
         let patience = state.settings().timeouts.body_idle;
-        let mut response = Box::pin(wire::answer(&replicas, &peer, request, patience)).await;
+        let mut response = Box::pin(wire::answer(&core, &replicas, &peer, request, patience)).await;
         response.body_mut().hold(Rc::new((ticket, place)));
         return response;
     }

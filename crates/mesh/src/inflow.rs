@@ -1,4 +1,4 @@
-//! What a client sends: handed on as it comes, with a limit on its pauses, and given up once nobody takes it.
+//! What a client sends, or sent: handed on as it comes, with a limit on its pauses, and given up once nobody takes it.
 
 use std::cell::{Cell, RefCell};
 use std::error::Error;
@@ -15,6 +15,7 @@ use http::StatusCode;
 use http_body::{Body, Frame, SizeHint};
 use http1guard::Violation;
 use hyper::body::Incoming;
+use spool::Reader;
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 
@@ -31,7 +32,7 @@ const CONTINUE_WAIT: Duration = Duration::from_secs(1);
 /// A connection whose other side stopped reading does not look at its body any more: to be free of such a
 /// request, the body is taken from it.
 pub(crate) struct Inflow {
-    body: RefCell<Option<Incoming>>,
+    body: RefCell<Option<Flow>>,
     hint: SizeHint,
     ended: Cell<bool>,
     /// When a piece was last taken.
@@ -39,6 +40,29 @@ pub(crate) struct Inflow {
     fault: RefCell<Option<Fault>>,
     /// Another site may want it from the start.
     kept: Cell<bool>,
+}
+
+/// Where it comes from.
+enum Flow {
+    Client(Incoming),
+    /// It came before, and is on the disk.
+    Stored(Box<Reader>),
+}
+
+impl Flow {
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Flow::Client(body) => body.size_hint(),
+            Flow::Stored(body) => body.size_hint(),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Flow::Client(body) => body.is_end_stream(),
+            Flow::Stored(body) => body.is_end_stream(),
+        }
+    }
 }
 
 /// Why a request's body did not end as it should: the client's fault, whatever the service says.
@@ -101,20 +125,23 @@ impl Inflow {
 
     fn poll(&self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let mut body = self.body.borrow_mut();
-        let Some(incoming) = body.as_mut() else {
+        let Some(flow) = body.as_mut() else {
             return Poll::Ready(Some(Err("the request was given up".into())));
         };
-        let frame = ready!(Pin::new(&mut *incoming).poll_frame(context));
+        let frame = match flow {
+            Flow::Client(incoming) => match ready!(Pin::new(incoming).poll_frame(context)) {
+                Some(Err(error)) => {
+                    self.fail(of(&error));
+                    Some(Err(BoxError::from(error)))
+                }
+                Some(Ok(frame)) => Some(Ok(headers::for_anyone(frame))),
+                None => None,
+            },
+            Flow::Stored(reader) => ready!(Pin::new(reader).poll_frame(context)).map(|read| Ok(read?)),
+        };
         self.moved.set(Instant::now());
-        self.ended.set(frame.is_none() || incoming.is_end_stream());
-        Poll::Ready(match frame {
-            Some(Err(error)) => {
-                self.fail(of(&error));
-                Some(Err(error.into()))
-            }
-            Some(Ok(frame)) => Some(Ok(headers::for_anyone(frame))),
-            None => None,
-        })
+        self.ended.set(frame.is_none() || flow.is_end_stream());
+        Poll::Ready(frame)
     }
 
     fn fail(&self, fault: Fault) {
@@ -149,6 +176,15 @@ pub(crate) struct Live {
 
 impl Live {
     pub(crate) fn new(body: Incoming, pause: Duration) -> Live {
+        Live::of(Flow::Client(body), pause)
+    }
+
+    /// What came before.
+    pub(crate) fn stored(body: Reader, pause: Duration) -> Live {
+        Live::of(Flow::Stored(Box::new(body)), pause)
+    }
+
+    fn of(body: Flow, pause: Duration) -> Live {
         let inflow = Inflow {
             hint: body.size_hint(),
             ended: Cell::new(body.is_end_stream()),

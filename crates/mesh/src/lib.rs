@@ -46,7 +46,7 @@ pub use settings::{Limits, Link, Replication, Service, Settings, Timeouts, Webho
 pub mod replication {
     pub use crate::replicas::admin::{
         Change, Compared, Condition, Counts, Fate, Handle, Has, Level, OpId, Pending, Refused, Replica,
-        Resource, Stand, Unchangeable, Waiting,
+        Resource, Stand, Transfer, Unchangeable, Waiting,
     };
 }
 pub use sites::{Fixed, Sites, Standing};

@@ -154,8 +154,12 @@ impl Mesh {
         };
         let carry = Carry::new(&settings.profile.propagation, Secret::new(secret), limits);
         let (orders, ordered) = unbounded_channel();
-        let replicas =
-            kept.is_some().then(|| Replicas { known: Arc::default(), orders, counts: Arc::default() });
+        let replicas = kept.is_some().then(|| Replicas {
+            known: Arc::default(),
+            orders,
+            counts: Arc::default(),
+            spool: Arc::default(),
+        });
         let shared = Arc::new(Shared {
             carry: carry.map_err(|error| StartError::Profile(error.to_string()))?,
             audit,

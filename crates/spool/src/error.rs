@@ -21,6 +21,8 @@ pub enum Error {
     Io(String),
     /// There is no such body, or no longer.
     Missing,
+    /// There is a body of that name.
+    Exists,
     /// The body is still being written.
     Unfinished,
     /// The bytes on disk are not those that were written, or another key wrote them.
@@ -66,6 +68,7 @@ impl fmt::Display for Error {
             Self::Full => f.write_str("the spool's disk is full: make room, and the spool goes on by itself"),
             Self::Io(what) => write!(f, "the spool's disk failed: {what}"),
             Self::Missing => f.write_str("the spool has no such body"),
+            Self::Exists => f.write_str("the spool has a body of that name"),
             Self::Unfinished => f.write_str("the body is still being written"),
             Self::Damaged(what) => write!(f, "the stored body is damaged: {what}"),
             Self::WrongLength { expected, got } => {

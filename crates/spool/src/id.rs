@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::error::Error;
 use crate::key::random;
 
-/// Names a stored body. Never given twice; its text is also the name of the body's file.
+/// Names a stored body. Never given to two bodies, at whatever site; its text is also the name of the body's file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id([u8; Id::LEN]);
 

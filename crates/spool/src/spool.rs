@@ -1,6 +1,6 @@
 //! The door: opening a spool, and what concerns all of its bodies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -98,10 +98,25 @@ impl Spool {
 
     /// Begins a body. With its length known, all that it needs is reserved now; else as it comes.
     pub fn writer(&self, expected_len: Option<u64>) -> Result<Writer, Error> {
-        let entry = Entry::new(Id::new()?, &self.0.ground, expected_len)?;
-        let key = BodyKey::new(entry.id, &self.0.ground.key)?;
-        self.0.bodies().insert(entry.id, Arc::clone(&entry));
+        self.writer_as(Id::new()?, expected_len)
+    }
+
+    /// Begins a body that has its name already, in the spool of another.
+    pub fn writer_as(&self, id: Id, expected_len: Option<u64>) -> Result<Writer, Error> {
+        let entry = Entry::new(id, &self.0.ground, expected_len)?;
+        let key = BodyKey::new(id, &self.0.ground.key)?;
+        match self.0.bodies().entry(id) {
+            btree_map::Entry::Occupied(_) => return Err(Error::Exists),
+            btree_map::Entry::Vacant(place) => drop(place.insert(Arc::clone(&entry))),
+        }
         Ok(Writer::new(Arc::clone(&self.0), entry, key, expected_len))
+    }
+
+    /// The length of a body, if it is stored.
+    #[must_use]
+    pub fn stored_len(&self, id: Id) -> Option<u64> {
+        let bodies = self.0.bodies();
+        bodies.get(&id).filter(|entry| entry.is_stored())?.end()?.ok()
     }
 
     /// Reads a body from an offset on. One that is still being written is followed to its end.

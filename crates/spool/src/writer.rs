@@ -79,6 +79,12 @@ impl Writer {
         self.entry.id
     }
 
+    /// How many bytes it took so far.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.len
+    }
+
     /// Adds to the body, and waits while the disk is behind. An error is for good: the body cannot be finished.
     ///
     /// Not to be called again after a call that was cancelled: some of the chunk may have been taken.

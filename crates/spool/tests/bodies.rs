@@ -445,3 +445,27 @@ fn the_name_of_a_body_is_read_as_it_is_printed_and_nothing_else_is_one() {
         assert!(wrong.parse::<Id>().is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn a_body_may_have_the_name_that_it_has_elsewhere_unless_there_is_one_of_that_name() {
+    let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    block_on(async {
+        let (one, other) = (open(one.path(), PLENTY).await, open(other.path(), PLENTY).await);
+        let body = content(1, 3 * SEGMENT + 1);
+        let stored = store(&one, &body, SEGMENT).await.unwrap();
+        let mut writer = other.writer_as(stored.id, Some(stored.len)).unwrap();
+        assert_eq!((other.stored_len(stored.id), writer.written()), (None, 0));
+        assert_eq!(other.writer_as(stored.id, None).err(), Some(Error::Exists));
+        writer.push(Bytes::copy_from_slice(&body)).await.unwrap();
+        assert_eq!(writer.written(), stored.len);
+        assert_eq!(writer.finish().await.unwrap(), stored);
+        assert_eq!(other.stored_len(stored.id), Some(stored.len));
+        assert_eq!(other.writer_as(stored.id, None).err(), Some(Error::Exists));
+        assert!(read(other.reader(stored.id, 0).unwrap()).await.unwrap() == body);
+        // Given up or erased, it may come again.
+        assert!(other.erase(stored.id).await.unwrap());
+        drop(other.writer_as(stored.id, None).unwrap());
+        assert!(other.writer_as(stored.id, None).is_ok());
+        assert_eq!(other.usage().bytes, 0);
+    });
+}

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{Method, StatusCode};
 use mesh::replication::{
-    Change, Condition, Fate, Handle, Has, Level, OpId, Pending, Refused, Replica, Resource, Stand,
+    Change, Condition, Fate, Handle, Has, Level, OpId, Pending, Refused, Replica, Resource, Stand, Transfer,
 };
 use scope::{Site, View as _};
 use serde_json::{Value, json};
@@ -198,12 +198,15 @@ impl Asked<'_> {
                 })
             })
             .collect();
+        let transfer = |own: &Transfer| json!({ "from": own.from.name(), "bytes": own.bytes, "of": own.of });
+        let transfers: Vec<Value> = resource.transfers.iter().map(transfer).collect();
         json!({
             "resource": resource.name,
             "kind": resource.kind,
             "level": level(resource.level),
             "deleted": resource.deleted,
             "sites": sites,
+            "transfers": transfers,
         })
     }
 

@@ -26,6 +26,19 @@ pub struct Resource {
     pub condition: Condition,
     /// It was deleted; its vectors stay.
     pub deleted: bool,
+    /// What is on its way here.
+    pub transfers: Vec<Transfer>,
+}
+
+/// A long body, or a long part of a state, on its way to this site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// The site that it comes from, or that was asked first.
+    pub from: Site,
+    /// What is here.
+    pub bytes: u64,
+    /// Of how much, where that is known.
+    pub of: Option<u64>,
 }
 
 /// One replica of a resource.

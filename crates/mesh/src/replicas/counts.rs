@@ -28,6 +28,8 @@ pub(crate) struct Counts {
     pub(crate) differing: Count,
     /// States copied from another site.
     pub(crate) copied: Count,
+    /// Long bodies taken from another site.
+    pub(crate) pulled: Count,
     /// Commits that became durable.
     pub(crate) commits: Count,
     /// Commits that the disk did not take.
@@ -40,7 +42,7 @@ pub(crate) struct Counts {
 
 type Row = (&'static str, &'static str, fn(&Counts) -> &Count);
 
-const ROWS: [Row; 9] = [
+const ROWS: [Row; 10] = [
     ("accepted", "Writes to replicated resources that were recorded here.", |counts| &counts.accepted),
     ("executed", "Operations that this site's services executed.", |counts| &counts.executed),
     ("refused", "Operations that this site's services refused.", |counts| &counts.refused),
@@ -48,6 +50,7 @@ const ROWS: [Row; 9] = [
     ("differing", "Replicas here that were found to differ from others.", |counts| &counts.differing),
     ("diverged", "Replicas here that refused what another executed.", |counts| &counts.diverged),
     ("copied", "States taken over from another site.", |counts| &counts.copied),
+    ("pulled", "Long bodies taken from another site.", |counts| &counts.pulled),
     ("commits", "Commits of records, each of several operations.", |counts| &counts.commits),
     ("commit_failures", "Commits that the disk did not take.", |counts| &counts.commit_failures),
 ];

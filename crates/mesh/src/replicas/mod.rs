@@ -20,6 +20,7 @@ mod rewrite;
 mod taken;
 mod trying;
 mod understand;
+mod upload;
 pub(crate) mod walk;
 pub(crate) mod wire;
 
@@ -27,14 +28,15 @@ pub(crate) mod wire;
 mod tests;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
 use replica::{Meta, OpId, Reply, Ticket};
 use scope::Site;
+use spool::{Id, Spool};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::core::Snapshot;
@@ -56,6 +58,8 @@ pub(crate) struct Replicas {
     pub(crate) known: Arc<Known>,
     pub(crate) orders: mpsc::UnboundedSender<Order>,
     pub(crate) counts: Arc<Counts>,
+    /// Long bodies, once the keeper has opened it.
+    pub(crate) spool: Arc<OnceLock<Spool>>,
 }
 
 impl fmt::Debug for Replicas {
@@ -73,6 +77,10 @@ pub(crate) enum Order {
     Read(Meta, bool, oneshot::Sender<Result<Reading, Reply>>),
     /// The service was read.
     HasRead(Ticket),
+    /// The body of a client's write comes in, and other sites may have it already.
+    Coming(upload::Coming),
+    /// Whoever took it in is done with it.
+    LetGo(Id),
     /// What became of an operation.
     Fate(OpId, oneshot::Sender<Option<Fate>>),
     /// What another site's keeper says, which is that site by its certificate.

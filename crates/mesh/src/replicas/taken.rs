@@ -11,7 +11,8 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use profile::{Kind, Profile};
 use replica::{Body, Class, Doubt, Subject, Who, Write};
 
-use super::{Content, Kept, Scoped, Wanted, understand};
+use super::upload::Taken;
+use super::{Kept, Scoped, Wanted, understand};
 use crate::body::LegBody;
 use crate::core::Core;
 use crate::leg::Carried;
@@ -75,16 +76,16 @@ pub(crate) struct Understood<'u> {
     pub(crate) below: String,
 }
 
-/// The body of a write, which is kept until every replica has executed it.
+/// A body that has to be read as a whole.
 pub(crate) async fn take_body(body: LegBody, most: usize) -> Result<Bytes, Problem> {
     match Limited::new(body, most).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "body-too-long",
-            "The body is too long to be kept for other replicas",
+            "The body is too long for ids in it to be rewritten",
         )
-        .detail(format!("at most {most} bytes can be: see `inline` in [replication]"))),
+        .detail(format!("at most {most} bytes can be: see `replay_bytes` in [limits]"))),
         Err(error) => Err(Problem::new(StatusCode::BAD_REQUEST, "bad-body", "The body cannot be read")
             .detail(error.to_string())),
     }
@@ -176,12 +177,14 @@ pub(crate) fn wanted(
     service: &str,
     understood: &Understood<'_>,
     head: &Parts,
-    body: &Bytes,
+    body: &Taken,
     carried: Option<&Carried>,
 ) -> Box<Wanted> {
-    let mut random = [0; 16];
-    core.random(&mut random);
-    let id: Arc<str> = format!("{:032x}", u128::from_be_bytes(random)).into();
+    let (id, content): (Arc<str>, _) = body.kept(|| {
+        let mut random = [0; 16];
+        core.random(&mut random);
+        format!("{:032x}", u128::from_be_bytes(random)).into()
+    });
     let kept = Kept {
         id: Arc::clone(&id),
         service: service.to_owned(),
@@ -195,7 +198,7 @@ pub(crate) fn wanted(
             .map(|query| kept_query(query, &settings.profile))
             .filter(|query| !query.is_empty()),
         headers: kept(&head.headers, &settings.profile),
-        content: Content::Inline(body.to_vec()),
+        content,
     };
     let scoped = carried.map(|carried| Scoped {
         text: (*carried.scope.text).into(),

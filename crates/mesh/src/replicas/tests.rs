@@ -255,7 +255,7 @@ impl Stage {
             away: 0.into(),
             peers: std::sync::Mutex::default(),
             started: Instant::now(),
-            replicas: Some(Replicas { known, orders, counts: Arc::default() }),
+            replicas: Some(Replicas { known, orders, counts: Arc::default(), spool: Arc::default() }),
         };
         let snapshot = Snapshot { settings, health: BTreeMap::new(), client_tls: None };
         let core = Core::new(Arc::new(shared), Arc::<metrics::Counts>::default(), Arc::new(snapshot));
@@ -444,7 +444,9 @@ fn what_cannot_be_replicated_is_refused_with_words() {
     let outcome = stage().ask(&format!("PUT /images/{META}?{}", "x".repeat(4096)), &[], "");
     outcome.is_problem(414, "too-long");
     let long = Box::leak("x".repeat(1001).into_boxed_str());
-    let outcome = stage().ask(&format!("PUT /images/{META}"), &[], long);
+    let json = ("content-type", "application/json");
+    let outcome = stage().ask(&format!("PUT /images/{META}"), &[json], long);
+    stage().ask(&format!("PATCH /images/{META}"), &[], long).is_problem(413, "body-too-long");
     outcome.is_problem(413, "body-too-long");
     assert!(outcome.json()["detail"].as_str().unwrap().contains("1000 bytes"));
 }

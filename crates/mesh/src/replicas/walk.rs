@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use bytes::Bytes;
 use http::Response;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
@@ -24,7 +23,8 @@ use super::rewrite::Rewriting;
 use super::taken::{self, Understood};
 use super::trying::Trying;
 use super::understand::{self, Meaning, New, Target, understand};
-use super::{Replicas, answer};
+use super::upload::{self, Long, Taken};
+use super::{Replicas, Seen, answer};
 use crate::body::{AnswerBody, LegBody};
 use crate::core::{Core, ServiceState, State};
 use crate::leg::{self, Carried, LegFailure};
@@ -50,7 +50,7 @@ pub(crate) struct At<'a> {
 struct Work<'w> {
     understood: Understood<'w>,
     head: Parts,
-    body: Bytes,
+    body: Taken,
     /// Of a new resource.
     group: Option<&'w Group>,
 }
@@ -78,7 +78,7 @@ pub(crate) async fn create(at: At<'_>, head: Box<Parts>, body: LegBody, group: &
     }
     // Whether it is there already, its own sites know.
     if !at.from_peer && !group.sites.contains(at.here()) {
-        return at.hand_over(*head, body, group).await;
+        return at.hand_over(replicas, *head, body, group).await;
     }
     at.make(replicas, *head, body, group).await.unwrap_or_else(refuse)
 }
@@ -176,16 +176,20 @@ impl<'a> At<'a> {
         if understand::has_dots(head.uri.path()) {
             return refuse(dots());
         }
-        let body = match self.take_body(body).await {
-            Ok(body) => body,
-            Err(problem) => return refuse(problem),
-        };
         let differs = target.place.local.as_ref().is_some_and(|local| *local != target.name);
         if differs && taken::is_signed(&head) {
             return refuse(taken::signed());
         }
         let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let Some(class) = understand::class(target.kind, rule, content_type, &body) else {
+        // What is below a resource and copied with it is data, whatever its type; else ids are rewritten in JSON.
+        let fields = rule.class == profile::Class::Patch && rule.field.is_none();
+        let whole = fields || is_json(content_type) && !target.kind.parts.contains(&target.below);
+        let (sites, meta) = (&target.place.members, Meta::from(&target.name));
+        let body = match self.take_body(replicas, body, whole, sites, Some(meta)).await {
+            Ok(body) => body,
+            Err(problem) => return refuse(problem),
+        };
+        let Some(class) = understand::class(target.kind, rule, content_type, body.bytes()) else {
             return refuse(no_fields());
         };
         let understood = Understood {
@@ -232,24 +236,31 @@ impl<'a> At<'a> {
             }
             New::At(kind, name) => (kind, Naming::Chosen(Meta::from(&name)), Doubt::Repeat),
         };
+        let meta = match &naming {
+            Naming::Chosen(meta) => Some(meta.clone()),
+            Naming::FirstReplica => None,
+        };
         let subject = Subject::New { naming, level: group.level(), sites: group.sites.clone() };
         let understood =
             Understood { kind, subject, class: Class::Create, doubt, path, below: String::new() };
-        let body = self.take_body(body).await?;
+        let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let whole = is_json(content_type);
+        let body = self.take_body(replicas, body, whole, &group.sites, meta).await?;
         let work = Work { understood, head, body, group: Some(group) };
         Ok(self.first_that_takes_it(replicas, &group.sites, work, true).await)
     }
 
     /// A new resource of other sites: to the nearest of them.
-    async fn hand_over(self, mut head: Parts, body: LegBody, group: &Group) -> Outcome {
-        let body = match self.take_body(body).await {
+    async fn hand_over(self, replicas: &Replicas, mut head: Parts, body: LegBody, group: &Group) -> Outcome {
+        let mut body = match self.take_body(replicas, body, false, &group.sites, None).await {
             Ok(body) => body,
             Err(problem) => return refuse(problem),
         };
         group.write(&mut head);
         let mut trying = Trying::new(self.others(&group.sites), true);
         while let Some(site) = trying.next() {
-            let outcome = self.at_peer(&site, head.clone(), LegBody::Full(body.clone())).await;
+            let Some(body) = body.leg(self.state.settings().timeouts.body_idle) else { break };
+            let outcome = self.at_peer(&site, head.clone(), body).await;
             if let Some(outcome) = trying.heard(outcome) {
                 return outcome;
             }
@@ -257,9 +268,30 @@ impl<'a> At<'a> {
         trying.end()
     }
 
-    async fn take_body(self, body: LegBody) -> Result<Bytes, Problem> {
+    /// Takes the body of a write to a resource of these sites. One that has to be looked at as a whole is short.
+    async fn take_body(
+        self,
+        replicas: &Replicas,
+        body: LegBody,
+        whole: bool,
+        sites: &BTreeSet<Site>,
+        meta: Option<Meta>,
+    ) -> Result<Taken, Problem> {
         let most = self.state.settings().replication.as_ref().map_or(0, |replication| replication.inline);
-        taken::take_body(body, most).await
+        let long = if whole {
+            Long::Refused
+        } else if sites.contains(self.here()) {
+            // One that is likely to go on to another site is that one's to offer.
+            let offered = meta.as_ref().is_none_or(|meta| match replicas.known.look_up(&meta.into()) {
+                Seen::Replicated(place) => place.readable,
+                Seen::Hidden | Seen::Ordinary => true,
+            });
+            let sites = if offered { sites.clone() } else { BTreeSet::new() };
+            Long::Spooled { sites, meta }
+        } else {
+            Long::Passed
+        };
+        upload::take(body, most, long, replicas).await
     }
 
     /// Tries one site after another, nearest first, as long as nothing was executed. This one comes first, or last. A
@@ -268,7 +300,7 @@ impl<'a> At<'a> {
         self,
         replicas: &Replicas,
         sites: &BTreeSet<Site>,
-        work: Work<'_>,
+        mut work: Work<'_>,
         here_first: bool,
     ) -> Outcome {
         let mut order = self.others(sites);
@@ -284,7 +316,8 @@ impl<'a> At<'a> {
                 if let Some(group) = work.group {
                     group.write(&mut head);
                 }
-                self.at_peer(&site, head, LegBody::Full(work.body.clone())).await
+                let Some(body) = work.body.leg(self.state.settings().timeouts.body_idle) else { break };
+                self.at_peer(&site, head, body).await
             };
             if let Some(outcome) = trying.heard(outcome) {
                 return outcome;
@@ -367,4 +400,8 @@ pub(super) fn refuse(problem: Problem) -> Outcome {
     } else {
         Err(LegFailure::refused(problem))
     }
+}
+
+fn is_json(content_type: Option<&str>) -> bool {
+    content_type.is_some_and(|kind| kind.to_ascii_lowercase().contains("json"))
 }

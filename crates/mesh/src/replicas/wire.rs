@@ -10,9 +10,11 @@ use scope::Site;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
+use super::keeper::execute;
 use super::request::Kept;
 use super::{Order, Replicas};
 use crate::body::AnswerBody;
+use crate::core::Core;
 use crate::problem::Problem;
 
 /// What comes before the rest of each path.
@@ -20,9 +22,17 @@ pub(crate) const PREFIX: &str = "/archipel/replicas/1/";
 pub(crate) const MESSAGES: &str = "/archipel/replicas/1/messages";
 pub(crate) const WRITES: &str = "/archipel/replicas/1/writes/";
 pub(crate) const STATE: &str = "/archipel/replicas/1/state";
+/// A long body comes in at the sender.
+pub(crate) const COMING: &str = "/archipel/replicas/1/coming";
+/// A long body, also while it comes in.
+pub(crate) const BODIES: &str = "/archipel/replicas/1/bodies/";
+/// A part of a resource, from the service.
+pub(crate) const PART: &str = "/archipel/replicas/1/part";
 
 /// So many of one peer's are taken at a time, by each core: each may be long.
 pub(crate) const AT_ONCE: usize = 4;
+/// So many long bodies are given to one peer at a time, by each core.
+pub(crate) const STREAMS: usize = 32;
 
 /// The longest that is read.
 pub(crate) const LONGEST: usize = 96 << 20;
@@ -42,6 +52,17 @@ pub(crate) enum Asked {
     Write(String),
     /// For the state of a resource, by its name for clients.
     State(String),
+    /// To take in a body that comes in there.
+    Coming(Bytes),
+    /// Whether it may have a body.
+    Body(String),
+    /// Where a part of a resource is.
+    Part(Bytes),
+}
+
+/// Whether the answer to this is long, and takes its time.
+pub(crate) fn is_stream(path: &str) -> bool {
+    path.starts_with(BODIES) || path == PART
 }
 
 /// The answer.
@@ -49,6 +70,7 @@ pub(crate) type Told = (StatusCode, Bytes);
 
 /// Hands what another site's keeper says to the one of this site.
 pub(crate) async fn answer(
+    core: &Core,
     replicas: &Replicas,
     peer: &link::Peer,
     request: Request<Incoming>,
@@ -61,18 +83,67 @@ pub(crate) async fn answer(
         return problem.unsent().into_response();
     };
     let asked = match (&head.method, head.uri.path()) {
+        (&Method::POST, COMING) => Some(Asked::Coming(body)),
+        (&Method::POST, PART) => Some(Asked::Part(body)),
+        (&Method::GET, path) if path.starts_with(BODIES) => {
+            path.strip_prefix(BODIES).map(|id| Asked::Body(id.to_owned()))
+        }
         (&Method::POST, MESSAGES) => Some(Asked::Messages(body)),
         (&Method::POST, STATE) => Some(Asked::State(String::from_utf8_lossy(&body).into_owned())),
         (&Method::GET, path) => path.strip_prefix(WRITES).map(|id| Asked::Write(id.to_owned())),
         _ => None,
     };
+    let streams = matches!(asked, Some(Asked::Body(_) | Asked::Part(_)));
     let (status, body) = match (asked, Site::new(&peer.site)) {
         (Some(asked), Some(from)) => told(replicas, from, asked).await,
         _ => (StatusCode::NOT_FOUND, Bytes::new()),
     };
-    let mut response = Response::new(AnswerBody::full(body));
+    if streams && status == StatusCode::OK {
+        return if head.method == Method::GET {
+            stored(replicas, &head.uri)
+        } else {
+            part(core, &body).await
+        };
+    }
+    response(status, AnswerBody::full(body))
+}
+
+fn response(status: StatusCode, body: AnswerBody) -> Response<AnswerBody> {
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     response
+}
+
+fn empty(status: StatusCode) -> Response<AnswerBody> {
+    response(status, AnswerBody::full(Bytes::new()))
+}
+
+/// A body from some place on. One that comes in is followed.
+fn stored(replicas: &Replicas, uri: &http::Uri) -> Response<AnswerBody> {
+    let id = uri.path().strip_prefix(BODIES).and_then(|id| id.parse().ok());
+    let from = uri.query().and_then(|query| query.strip_prefix("from=")).map_or(Ok(0), str::parse);
+    let (Some(id), Ok(from), Some(spool)) = (id, from, replicas.spool.get()) else {
+        return empty(StatusCode::NOT_FOUND);
+    };
+    match spool.reader(id, from) {
+        Ok(reader) => response(StatusCode::OK, AnswerBody::stored(reader)),
+        Err(_) => empty(StatusCode::NOT_FOUND),
+    }
+}
+
+/// What this site's service has there. Whether it is still what it was when the state was read, the other site asks
+/// afterwards.
+async fn part(core: &Core, place: &[u8]) -> Response<AnswerBody> {
+    let Ok((service, path)) = postcard::from_bytes::<(String, String)>(place) else {
+        return empty(StatusCode::CONFLICT);
+    };
+    match execute::stream(core, &core.state(), &service, &path).await {
+        Some(answer) if answer.status() == StatusCode::OK => response(StatusCode::OK, answer.into_body()),
+        Some(answer) if matches!(answer.status().as_u16(), 204 | 404 | 409 | 410) => {
+            empty(StatusCode::NO_CONTENT)
+        }
+        _ => empty(StatusCode::BAD_GATEWAY),
+    }
 }
 
 async fn told(replicas: &Replicas, from: Site, asked: Asked) -> Told {

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use replica::{Body, Key, LocalId, Meta, OpId, Operation, Record};
 use scope::Site;
 use serde::{Deserialize, Serialize};
+use spool::Id;
 
+use super::execute::spooled;
 use super::vault::{Change, Table, Vault};
 use crate::replicas::request::{Kept, Name};
 
@@ -44,15 +46,16 @@ impl Shape {
 pub(super) struct KeptInfo {
     bytes: u64,
     service: String,
+    /// Where its body is, if not in its record.
+    spooled: Option<Id>,
     kind: String,
     path: String,
 }
 
 impl KeptInfo {
     fn of(kept: &Kept) -> KeptInfo {
-        let bytes = super::execute::weight(kept);
         let (service, kind, path) = (kept.service.clone(), kept.kind.clone(), kept.path.clone());
-        KeptInfo { bytes, service, kind, path }
+        KeptInfo { bytes: super::execute::weight(kept), service, spooled: spooled(kept), kind, path }
     }
 }
 
@@ -113,6 +116,8 @@ pub(super) struct Book {
     pub(super) logged: HashMap<Arc<str>, BTreeSet<Site>>,
     /// This site's own writes in logs.
     pub(super) own: BTreeMap<Key, OpId>,
+    /// Bodies in the spool that no write has any more.
+    unneeded: Vec<Id>,
     /// What this site accepted and every replica has executed, since the last look.
     completed: Vec<Finished>,
     /// What this site accepted and finished in its turn, and perhaps not every replica.
@@ -252,8 +257,19 @@ impl Book {
         self.logged.remove(id);
         if let Some(info) = self.kept.remove(id) {
             self.kept_bytes = self.kept_bytes.saturating_sub(info.bytes);
+            self.unneeded.extend(info.spooled);
             changes.push(Change::remove(Table::Kept, id.as_bytes()));
         }
+    }
+
+    /// Bodies in the spool that can be erased once what was recorded so far is durable.
+    pub(super) fn unneeded(&mut self) -> Vec<Id> {
+        std::mem::take(&mut self.unneeded)
+    }
+
+    /// Whether a write that is recorded has this body.
+    pub(super) fn needs(&self, id: Id) -> bool {
+        self.kept.get(id.to_string().as_str()).is_some_and(|info| info.spooled.is_some())
     }
 
     /// What this site accepted and every replica has executed, once.

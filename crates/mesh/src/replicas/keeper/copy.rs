@@ -1,28 +1,31 @@
 //! The state of a resource, from one site's service to another's.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use bytes::Bytes;
 use http::Method;
+use http::header::CONTENT_LENGTH;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use profile::Kind;
 use replica::{Content, LocalId, Meta, ReplicaMap, Snapshot};
-use scope::Site;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use spool::{Id, Spool};
 
 use super::book::Shape;
-use super::execute::{self, ask, inline, is_storable, is_to, look, request};
-use super::peers;
+use super::execute::{self, ask, ask_with, inline, look, request, spooled, stream};
 use super::vault::{Table, Vault};
+use crate::body::{AnswerBody, LegBody};
 use crate::core::{Core, State};
 use crate::replicas::request::{Kept, Name};
-use crate::replicas::understand::has_dots;
-use crate::replicas::wire;
 
+/// A part above this comes apart from the state.
+const PART_BYTES: usize = 64 << 10;
 /// Bytes of writes that come along with a state.
 const WRITES_BYTES: usize = 16 << 20;
 /// The longest state that is taken over, with its writes: it is one record of the store.
-const LONGEST: usize = 60 << 20;
+pub(super) const LONGEST: usize = 60 << 20;
 
 /// A replica's state, with what its site knows of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,32 +34,58 @@ pub(super) struct Copied {
     pub(super) snapshot: Snapshot,
     pub(super) shape: Shape,
     /// Its representation and its parts. None: it was deleted.
-    content: Option<Represented>,
+    pub(super) content: Option<Represented>,
     /// Writes that the snapshot's operations name.
     pub(super) writes: Vec<Kept>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Represented {
+pub(super) struct Represented {
     #[serde(with = "crate::replicas::octets")]
-    document: Vec<u8>,
-    parts: Vec<(String, Part)>,
+    pub(super) document: Vec<u8>,
+    pub(super) parts: Vec<(String, Part)>,
 }
 
-/// Something below a resource. Long ones will be spooled, as the bodies of writes are.
+/// Something below a resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-enum Part {
+pub(super) enum Part {
     Inline(#[serde(with = "crate::replicas::octets")] Vec<u8>),
+    /// Long: asked for by itself.
+    Apart,
+    /// The same, once it is in the spool of the site that asked.
+    Spooled {
+        id: String,
+        length: u64,
+    },
 }
 
 impl Copied {
     /// About how long it is.
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let content = self.content.iter().flat_map(|content| &content.parts);
-        let parts: usize = content.map(|(_, Part::Inline(bytes))| bytes.len()).sum();
+        let length = |part: &Part| if let Part::Inline(bytes) = part { bytes.len() } else { 0 };
+        let parts: usize = content.map(|(_, part)| length(part)).sum();
         let document = self.content.as_ref().map_or(0, |content| content.document.len());
         parts + document + self.writes.iter().map(inline).sum::<usize>()
     }
+}
+
+impl Copied {
+    /// The bodies in this site's spool that it names.
+    pub(super) fn spooled(&self) -> Vec<Id> {
+        let parts = self.content.iter().flat_map(|content| &content.parts);
+        let parts = parts.filter_map(|(_, part)| match part {
+            Part::Spooled { id, .. } => id.parse().ok(),
+            Part::Inline(_) | Part::Apart => None,
+        });
+        parts.chain(self.writes.iter().filter_map(spooled)).collect()
+    }
+}
+
+/// The bodies that states on their way into the service name.
+pub(super) async fn bodies(vault: &Vault) -> Result<BTreeMap<Meta, Vec<Id>>, store::Error> {
+    let copies = vault.all::<Copied>(Table::Copy).await?;
+    Ok(copies.into_iter().map(|(_, copied)| (copied.map.meta.clone(), copied.spooled())).collect())
 }
 
 /// What of a resource a copy is made of.
@@ -101,10 +130,21 @@ impl Source {
         }
         let mut read = Vec::new();
         for part in parts {
-            match look(&self.core, &state, service, &format!("{path}{part}")).await? {
-                (200, bytes) => read.push((part, Part::Inline(bytes.to_vec()))),
+            let answer = stream(&self.core, &state, service, &format!("{path}{part}")).await?;
+            match answer.status().as_u16() {
+                200 => {
+                    let short = Limited::new(answer.into_body(), PART_BYTES).collect().await;
+                    read.push((
+                        part,
+                        match short {
+                            Ok(bytes) => Part::Inline(bytes.to_bytes().to_vec()),
+                            Err(error) if error.is::<LengthLimitError>() => Part::Apart,
+                            Err(_) => return None,
+                        },
+                    ));
+                }
                 // It has none.
-                (204 | 404 | 409 | 410, _) => {}
+                204 | 404 | 409 | 410 => {}
                 _ => return None,
             }
         }
@@ -129,9 +169,15 @@ pub(super) async fn digest(core: &Core, shape: &Shape, local: &Name) -> Content 
     };
     add(&portable(&document, kind));
     for part in &kind.parts {
-        match look(core, &state, service, &format!("{path}{part}")).await {
-            Some((200, bytes)) => add(&bytes),
-            Some((204 | 404 | 409 | 410, _)) => add(&[]),
+        let Some(answer) = stream(core, &state, service, &format!("{path}{part}")).await else {
+            return Content::Unread;
+        };
+        match answer.status().as_u16() {
+            200 => match hash(answer.into_body()).await {
+                Some(hash) => add(hash.as_ref()),
+                None => return Content::Unread,
+            },
+            204 | 404 | 409 | 410 => add(&[]),
             _ => return Content::Unread,
         }
     }
@@ -139,30 +185,22 @@ pub(super) async fn digest(core: &Core, shape: &Shape, local: &Name) -> Content 
     bytes.as_ref().try_into().map_or(Content::Unread, |bytes| Content::Is(replica::Digest(bytes)))
 }
 
-/// Asks another site for the state of a resource.
-pub(super) async fn fetch(core: Rc<Core>, from: Site, meta: Meta) -> Option<Copied> {
-    let name = Bytes::copy_from_slice(meta.0.as_bytes());
-    let (status, body) = peers::exchange(&core, &from, Method::POST, wire::STATE, name).await?;
-    let mut copied: Copied = postcard::from_bytes(&body).ok().filter(|_| status.is_success())?;
-    for op in &copied.snapshot.ops {
-        let Some(replica::Body(id)) = &op.body else { continue };
-        if !copied.writes.iter().any(|kept| kept.id == *id) {
-            copied.writes.push(peers::fetch(&core, &from, id).await??);
+/// The digest of a body as it comes, however long.
+async fn hash(mut body: AnswerBody) -> Option<ring::digest::Digest> {
+    let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
+    while let Some(frame) = body.frame().await {
+        if let Ok(bytes) = frame.ok()?.into_data() {
+            digest.update(&bytes);
         }
     }
-    let fits = copied.bytes() <= LONGEST && copied.writes.iter().all(is_storable);
-    // All of it is of this resource: another has its own sites, who tell of it.
-    let own = copied.map.meta == meta
-        && copied.snapshot.ops.iter().all(|op| op.resource == meta)
-        && copied.writes.iter().all(|kept| is_to(kept, &meta))
-        && !has_dots(&copied.shape.prefix);
-    (own && fits).then_some(copied)
+    Some(digest.finish())
 }
 
 /// Gives the service here a state that was fetched. The name that it has here then; `Err`: it has not got it.
 pub(super) async fn install(
     core: Rc<Core>,
     vault: Vault,
+    spool: Spool,
     meta: Meta,
     local: Option<LocalId>,
     own: Option<Shape>,
@@ -176,7 +214,8 @@ pub(super) async fn install(
     if unknown && local.is_some() && shape == Shape::default() {
         return Err(());
     }
-    let to = Installer { core: &core, state: &state, copied: &copied, shape: &shape, name: &name };
+    let to =
+        Installer { core: &core, state: &state, spool: &spool, copied: &copied, shape: &shape, name: &name };
     let local = local.as_ref().map(Name::from);
     let installed = if let Some(content) = &copied.content {
         Some(to.put(local, content).await.ok_or(())?)
@@ -200,6 +239,7 @@ pub(super) async fn release(core: Rc<Core>, shape: Shape, local: Name) -> bool {
 struct Installer<'i> {
     core: &'i Core,
     state: &'i State,
+    spool: &'i Spool,
     copied: &'i Copied,
     shape: &'i Shape,
     /// For clients.
@@ -216,14 +256,27 @@ impl Installer<'_> {
             Some(local) => self.replace(local, &document, kind).await?,
             None => self.create(&document, kind).await?,
         };
-        for (part, Part::Inline(bytes)) in &content.parts {
-            let path = format!("{}{part}", shape.path(&local));
-            let body = Bytes::from(bytes.clone());
-            self.ask(Method::PUT, &path, Some(b"application/octet-stream"), body)
-                .await
-                .filter(|status| is_done(*status))?;
+        for (name, part) in &content.parts {
+            let path = format!("{}{name}", shape.path(&local));
+            self.put_part(&path, part).await.filter(|status| is_done(*status))?;
         }
         Some(local)
+    }
+
+    async fn put_part(&self, path: &str, part: &Part) -> Option<u16> {
+        let kind: Option<&[u8]> = Some(b"application/octet-stream");
+        match part {
+            Part::Inline(bytes) => self.ask(Method::PUT, path, kind, Bytes::from(bytes.clone())).await,
+            Part::Apart => None,
+            Part::Spooled { id, length } => {
+                let reader = self.spool.reader(id.parse().ok()?, 0).ok()?;
+                let body = LegBody::stored(reader, self.state.settings().timeouts.body_idle);
+                let mut put = request(Method::PUT, path, kind, Bytes::new())?;
+                put.headers.insert(CONTENT_LENGTH, (*length).into());
+                let answer = ask_with(self.core, self.state, self.name.service(), put, Some(body)).await?;
+                Some(answer.status().as_u16())
+            }
+        }
     }
 
     /// In one step where the service can, else in two.

@@ -8,11 +8,14 @@ use http::Response;
 use replica::{Authority, Effect, Event, Execution, LocalId, Meta, OpId, Operation, Outcome, Timer};
 use scope::Site;
 use serde_json::json;
+use spool::Id;
 use tokio::task::spawn_local;
 
 use super::book::Shape;
 use super::copy::{self, Copied};
-use super::execute::Job;
+use super::execute::{self, Job};
+use super::fetch::Fetch;
+use super::pull::Progress;
 use super::vault::{Change, Table};
 use super::{Deed, Keeper, News, peers};
 use crate::replicas::request::Name;
@@ -28,6 +31,9 @@ impl Keeper {
                 Deed::Tell(reply, told) => drop(reply.send(told)),
                 Deed::Done(reply, done) => drop(reply.send(done)),
                 Deed::Settled(reply) => drop(reply.send(Ok(()))),
+                // It may be the body of another write by now: one that came again.
+                Deed::Erase(id) if self.book.needs(id) => {}
+                Deed::Erase(id) => self.erase(id),
                 Deed::Completed(finished) => self.tell_completed(&finished),
             }
         }
@@ -57,8 +63,11 @@ impl Keeper {
             Effect::Wake { timer, after_ms } => self.wake(timer, after_ms),
             Effect::CopyState { resource, from } => {
                 let (core, news) = (Rc::clone(&self.core), self.news.clone());
+                let (spool, progress) = (self.bodies.spool.clone(), Progress::default());
+                self.bodies.fetches.insert(resource.clone(), (from.clone(), progress.clone()));
                 spawn_local(async move {
-                    let copied = copy::fetch(core, from, resource.clone()).await.map(Box::new);
+                    let fetch = Fetch { core, spool, from, meta: resource.clone(), progress };
+                    let copied = fetch.run().await.map(Box::new);
                     let _ = news.send(News::Fetched { resource, copied });
                 });
             }
@@ -98,7 +107,8 @@ impl Keeper {
             Authority::Site | Authority::Unproven => None,
         };
         let (core, vault) = (Rc::clone(&self.core), self.vault.clone());
-        Job { core, vault, operation, execution, local, authority, chosen, ordered, sender }
+        let spool = self.bodies.spool.clone();
+        Job { core, vault, spool, operation, execution, local, authority, chosen, ordered, sender }
     }
 
     fn execute(
@@ -115,7 +125,7 @@ impl Keeper {
         let lost = authority == Authority::Sender && job.sender.is_none();
         if self.ending.is_some() || lost {
             let outcome = Outcome::NotExecuted;
-            let _ = news.send(News::Executed { resource, execution, outcome, response: None });
+            let _ = news.send(News::Executed { resource, execution, outcome, response: None, lacking: None });
             return;
         }
         let places = Rc::clone(&self.places);
@@ -124,8 +134,8 @@ impl Keeper {
             let place = places.acquire().await;
             let said = job.execute().await;
             drop(place);
-            let (outcome, response) = (said.outcome, said.response);
-            let _ = news.send(News::Executed { resource, execution, outcome, response });
+            let execute::Said { outcome, response, lacking } = said;
+            let _ = news.send(News::Executed { resource, execution, outcome, response, lacking });
         });
     }
 
@@ -198,21 +208,25 @@ impl Keeper {
 
     /// The state of another replica came, or did not.
     pub(super) fn fetched(&mut self, resource: Meta, copied: Option<Box<Copied>>) {
+        self.bodies.fetches.remove(&resource);
         let Some(copied) = copied else { return self.event(Event::CopyFailed { resource }) };
         let (map, snapshot) = (copied.map.clone(), copied.snapshot.clone());
         let mut effects = Vec::new();
         self.machine.on(super::now_ms(), Event::Fetched { map, snapshot }, &mut effects);
         let taken = effects.iter().any(|effect| matches!(effect, Effect::Install { .. }));
         let changes = taken.then(|| Change::put(Table::Copy, resource.0.as_bytes(), &*copied));
+        let old = if taken { self.set_copy(&resource, copied.spooled()) } else { copied.spooled() };
         self.take(effects, &[], &std::collections::BTreeSet::new(), changes.into_iter().collect());
+        self.erase_later(old);
     }
 
     fn install(&mut self, resource: Meta, local: Option<LocalId>) {
         self.busy += 1;
         let (core, vault, news) = (Rc::clone(&self.core), self.vault.clone(), self.news.clone());
         let own = self.book.own_shape(&resource, local.as_ref());
+        let spool = self.bodies.spool.clone();
         spawn_local(async move {
-            let installed = copy::install(core, vault, resource.clone(), local, own).await.ok();
+            let installed = copy::install(core, vault, spool, resource.clone(), local, own).await.ok();
             let installed = installed.map(|(local, copied)| (local, Box::new(copied)));
             let _ = news.send(News::Installed { resource, installed });
         });
@@ -227,7 +241,16 @@ impl Keeper {
             let shape = Shape { local: local.clone(), ..copied.shape.clone() };
             self.book.set_shape(&resource, shape, &mut changes);
         }
-        self.event_with(Event::Installed { resource, local }, &copied.writes, changes);
+        self.event_with(Event::Installed { resource: resource.clone(), local }, &copied.writes, changes);
+        let old = self.set_copy(&resource, Vec::new());
+        self.erase_later(old);
+    }
+
+    /// Bodies that no record will name once what was recorded so far is durable.
+    fn erase_later(&mut self, bodies: Vec<Id>) {
+        for id in bodies {
+            self.afterwards(Deed::Erase(id));
+        }
     }
 
     /// Reads what the service here has, for a comparison.

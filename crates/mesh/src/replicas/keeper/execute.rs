@@ -11,10 +11,11 @@ use plan::Sent;
 use profile::Kind;
 use replica::{Authority, Body, Class, Execution, How, LocalId, Operation, Outcome};
 use serde_json::Value;
+use spool::{Id, Spool};
 
 use super::replay::{self, Replay, Target};
 use super::vault::{Table, Vault};
-use crate::body::LegBody;
+use crate::body::{AnswerBody, LegBody};
 use crate::core::{Core, State};
 use crate::leg::{self, Carried};
 use crate::problem::UNSENT;
@@ -37,6 +38,7 @@ const REMEMBERED: u64 = 1 << 10;
 pub(super) struct Job {
     pub(super) core: Rc<Core>,
     pub(super) vault: Vault,
+    pub(super) spool: Spool,
     pub(super) operation: Operation,
     pub(super) execution: Execution,
     pub(super) local: Option<LocalId>,
@@ -54,11 +56,21 @@ pub(super) struct Said {
     pub(super) outcome: Outcome,
     /// Its answer, where a client may wait for it and it could be read.
     pub(super) response: Option<Response<Bytes>>,
+    /// The body, if it was to be in the spool and is not.
+    pub(super) lacking: Option<Box<Lacking>>,
+}
+
+/// A body that is to be in the spool.
+#[derive(Clone, Copy)]
+pub(super) struct Lacking {
+    pub(super) id: Id,
+    pub(super) length: u64,
+    pub(super) digest: [u8; 32],
 }
 
 impl From<Outcome> for Said {
     fn from(outcome: Outcome) -> Said {
-        Said { outcome, response: None }
+        Said { outcome, response: None, lacking: None }
     }
 }
 
@@ -67,12 +79,19 @@ impl Job {
     pub(super) async fn execute(mut self) -> Said {
         let Some(kept) = self.kept().await else { return Outcome::NotExecuted.into() };
         let state = self.core.state();
-        let (mut head, body, carried) = match self.request(&state, &kept) {
+        let (mut head, mut body, carried) = match self.request(&state, &kept) {
             Ok(request) => request,
             Err(outcome) => return outcome.into(),
         };
         // The id of what was made is looked for in the answer, and others may have to be replaced.
         head.headers.insert(http::header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        if let (Some(id), Content::Spooled { length, digest }) = (spooled(&kept), &kept.content) {
+            let Ok(reader) = self.spool.reader(id, 0) else {
+                let lacking = Box::new(Lacking { id, length: *length, digest: *digest });
+                return Said { lacking: Some(lacking), ..Outcome::NotExecuted.into() };
+            };
+            body = LegBody::stored(reader, state.settings().timeouts.body_idle);
+        }
         // Who reads the service's log, having to say what became of it, finds it there.
         if let Ok(name) = HeaderValue::try_from(self.execution.op.to_string()) {
             head.headers.insert(OPERATION, name);
@@ -100,7 +119,7 @@ impl Job {
             300..=499 => Outcome::Refused { status },
             _ => Outcome::Unknown,
         };
-        Said { outcome, response }
+        Said { outcome, response, lacking: None }
     }
 
     /// Asks the service whether the effect of this execution is there, and under which id.
@@ -160,7 +179,7 @@ impl Job {
             head.method = method;
             // The client's own query: the kept one lacks credentials.
             head.uri = replay::with_query(&path, head.uri.query()).ok_or(Outcome::NotExecuted)?;
-            let body = replay::body(kept, how, &target, &mut head.headers).ok_or(Outcome::NotExecuted)?;
+            let body = replay::body(kept, how, &target, &mut head.headers);
             return Ok((head, full(body), carried));
         }
         let credentials = credentials(state, &kept.service);
@@ -296,21 +315,64 @@ pub(super) async fn ask(
     service: &str,
     replay: Replay,
 ) -> Option<Response<Bytes>> {
-    let own = state.service(service)?;
-    let (head, body) = under(credentials(state, service), replay);
-    let answer = Box::pin(leg::local(core, state, &own, head, body, None, None)).await.ok()?;
+    ask_with(core, state, service, replay, None).await
+}
+
+/// The same, with a body from the spool.
+pub(super) async fn ask_with(
+    core: &Core,
+    state: &State,
+    service: &str,
+    replay: Replay,
+    stored: Option<LegBody>,
+) -> Option<Response<Bytes>> {
+    let answer = open(core, state, service, replay, stored).await?;
     let (head, body) = answer.into_parts();
     let body = Limited::new(body, ANSWER_BYTES).collect().await.ok()?.to_bytes();
     Some(Response::from_parts(head, body))
 }
 
+async fn open(
+    core: &Core,
+    state: &State,
+    service: &str,
+    replay: Replay,
+    stored: Option<LegBody>,
+) -> Option<Response<AnswerBody>> {
+    let own = state.service(service)?;
+    let (head, body) = under(credentials(state, service), replay);
+    Box::pin(leg::local(core, state, &own, head, stored.unwrap_or(body), None, None)).await.ok()
+}
+
+/// Reads something from a service of this site, as it comes.
+pub(in crate::replicas) async fn stream(
+    core: &Core,
+    state: &State,
+    service: &str,
+    path: &str,
+) -> Option<Response<AnswerBody>> {
+    open(core, state, service, get(path)?, None).await
+}
+
 /// Reads something from a service of this site.
 pub(super) async fn look(core: &Core, state: &State, service: &str, path: &str) -> Option<(u16, Bytes)> {
+    let answer = ask(core, state, service, get(path)?).await?;
+    Some((answer.status().as_u16(), answer.into_body()))
+}
+
+fn get(path: &str) -> Option<Replay> {
     let (method, uri) = (Method::GET, path.try_into().ok()?);
     let mut headers = http::HeaderMap::new();
     headers.insert(http::header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    let answer = ask(core, state, service, Replay { method, uri, headers, body: Bytes::new() }).await?;
-    Some((answer.status().as_u16(), answer.into_body()))
+    Some(Replay { method, uri, headers, body: Bytes::new() })
+}
+
+/// Where the body of a write is, if it is in the spool.
+pub(super) fn spooled(kept: &Kept) -> Option<Id> {
+    match &kept.content {
+        Content::Spooled { .. } => kept.id.parse().ok(),
+        Content::Inline(_) => None,
+    }
 }
 
 /// The body of a write, where it is at hand.
@@ -336,7 +398,8 @@ pub(in crate::replicas) fn is_storable(kept: &Kept) -> bool {
     let headers: usize = kept.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     let query = kept.query.as_ref().map_or(0, String::len);
     let texts = kept.path.len() + kept.below.len() + query + kept.id.len();
-    inline(kept) <= LONGEST_WRITE && headers <= LONGEST_HEADERS && texts <= LONGEST_NAME
+    let named = matches!(kept.content, Content::Inline(_)) || spooled(kept).is_some();
+    named && inline(kept) <= LONGEST_WRITE && headers <= LONGEST_HEADERS && texts <= LONGEST_NAME
 }
 
 /// Whether a write is to this resource, or makes it in its collection: for a resource nothing else is executed,

@@ -11,7 +11,7 @@ use tokio::task::spawn_local;
 
 use super::book::Shape;
 use super::copy::{Copied, Source};
-use super::execute::{LONGEST_NAME, is_storable, is_to, weight};
+use super::execute::{LONGEST_NAME, is_storable, is_to, kind, weight};
 use super::vault::Table;
 use super::{Deed, Keeper, News, peers};
 use crate::replicas::request::{Kept, Name};
@@ -32,6 +32,15 @@ impl Keeper {
                 Ok(messages) => self.gather(from, messages, reply),
                 Err(status) => drop(reply.send(told(status))),
             },
+            Asked::Coming(bytes) => {
+                let status = if busy { StatusCode::SERVICE_UNAVAILABLE } else { self.offered(&from, &bytes) };
+                drop(reply.send(told(status)));
+            }
+            Asked::Body(id) => {
+                let may = self.may_have(&from, &id);
+                drop(reply.send(told(if may { StatusCode::OK } else { StatusCode::NOT_FOUND })));
+            }
+            Asked::Part(asked) => drop(reply.send(self.part(&from, &asked))),
             Asked::Write(id) => self.give_write(&from, &id, reply),
             Asked::State(name) => self.read_state(&from, &Meta(name.into()), reply),
         }
@@ -114,13 +123,41 @@ impl Keeper {
                 status = StatusCode::INSUFFICIENT_STORAGE;
                 continue;
             }
-            self.event_with(Event::Received { from: from.clone(), message }, &writes, Vec::new());
+            self.receive(from, message, &writes);
         }
         self.afterwards(Deed::Tell(reply, told(status)));
     }
 
+    /// One message, once the bodies are here that it needs. Until then it was not received, as far as its sender is
+    /// concerned.
+    pub(super) fn receive(&mut self, from: &Site, message: Message, writes: &[Kept]) {
+        if !self.held(from, &message, writes) {
+            self.event_with(Event::Received { from: from.clone(), message }, writes, Vec::new());
+        }
+    }
+
+    /// Where the service here has a part of a resource, for the core that streams it.
+    fn part(&self, from: &Site, asked: &[u8]) -> Told {
+        let Ok((name, part)) = postcard::from_bytes::<(String, String)>(asked) else {
+            return told(StatusCode::BAD_REQUEST);
+        };
+        let meta = Meta(name.into());
+        let local = self.machine.map(&meta).and_then(|map| map.local(&self.here));
+        let (Some(local), Some(shape)) = (local.as_ref().map(Name::from), self.book.shape(&meta)) else {
+            return told(StatusCode::CONFLICT);
+        };
+        let (state, path) = (self.core.state(), shape.path(&local));
+        let kind = kind(&state, local.service(), &shape.kind, &path);
+        let known = kind.is_some_and(|kind| kind.parts.contains(&part));
+        if !known || !self.shares(from, &meta) || !self.machine.is_readable(&meta) {
+            return told(StatusCode::CONFLICT);
+        }
+        let place = postcard::to_allocvec(&(local.service(), format!("{path}{part}")));
+        (StatusCode::OK, place.unwrap_or_default().into())
+    }
+
     /// Whether another site has a replica of a resource, or had one.
-    fn shares(&self, from: &Site, meta: &Meta) -> bool {
+    pub(super) fn shares(&self, from: &Site, meta: &Meta) -> bool {
         self.machine.map(meta).is_some_and(|map| map.involved().any(|site| site == from))
     }
 

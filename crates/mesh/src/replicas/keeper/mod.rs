@@ -8,18 +8,22 @@
 //!
 //! In the order in which a write meets them: `clients` (who waits), `book` and `logs` (what is remembered), `journal`,
 //! `durable`, `vault` and `seal` (the disk), `deeds`, `execute` and `replay` (the service), `peers` and `inbound` (other
-//! sites), `copy` (states), `show` and `webhook` (what is told). `reads`: reads that wait for all that.
+//! sites), `copy` and `fetch` (states), `bodies` and `pull` (long bodies), `show` and `webhook` (what is told). `reads`:
+//! reads that wait for all that.
 
+mod bodies;
 mod book;
 mod clients;
 mod copy;
 mod deeds;
 mod durable;
-mod execute;
+pub(in crate::replicas) mod execute;
+mod fetch;
 mod inbound;
 mod journal;
 mod logs;
 mod peers;
+mod pull;
 mod reads;
 mod replay;
 mod seal;
@@ -44,6 +48,7 @@ use replica::{
     Timer,
 };
 use scope::Site;
+use spool::{Id, Stored};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::{AbortHandle, LocalSet};
@@ -51,9 +56,11 @@ use tokio::time::Instant;
 
 pub(in crate::replicas) use self::execute::is_storable;
 
+use self::bodies::Bodies;
 use self::book::{Book, Finished, With};
 use self::clients::Clients;
 use self::copy::Copied;
+use self::execute::Lacking;
 use self::journal::{Call, Journal};
 use self::peers::Outboxes;
 use self::vault::{Change, Vault};
@@ -81,6 +88,8 @@ enum Deed {
     Done(oneshot::Sender<bool>, bool),
     /// The same, of what was in doubt.
     Settled(oneshot::Sender<Result<(), Refused>>),
+    /// No record names this body any more.
+    Erase(Id),
     /// Every replica has executed it: whoever wants to know is told.
     Completed(Box<Finished>),
 }
@@ -95,6 +104,8 @@ enum News {
         execution: Execution,
         outcome: Outcome,
         response: Option<Response<Bytes>>,
+        /// The body that was not in the spool.
+        lacking: Option<Box<Lacking>>,
     },
     Probed {
         resource: Meta,
@@ -111,6 +122,11 @@ enum News {
         messages: Vec<(Message, Vec<Kept>)>,
         lacking: bool,
         reply: oneshot::Sender<Told>,
+    },
+    /// A long body of another site, or none.
+    Pulled {
+        id: Id,
+        stored: Option<Stored>,
     },
     /// The state here, for another site.
     Read {
@@ -153,9 +169,19 @@ pub(crate) struct Making {
 pub(crate) enum Opening {
     /// In this directory.
     Directory(std::path::PathBuf),
-    /// On this engine, with a key in that directory.
+    /// On this engine, with keys and long bodies in that directory.
     #[cfg(test)]
     Engine(Arc<dyn store::engine::Engine>, std::path::PathBuf),
+}
+
+impl Opening {
+    fn directory(&self) -> &Path {
+        match self {
+            Opening::Directory(directory) => directory,
+            #[cfg(test)]
+            Opening::Engine(_, directory) => directory,
+        }
+    }
 }
 
 /// Runs a keeper on this thread until it is drained. Says first whether it could be opened.
@@ -182,6 +208,7 @@ struct Keeper {
     vault: Vault,
     machine: Machine,
     book: Book,
+    bodies: Bodies,
     journal: Journal<Deed>,
     clients: Clients,
     timers: BTreeMap<Timer, AbortHandle>,
@@ -210,6 +237,9 @@ impl Keeper {
         let (mut book, records) = Book::read(&vault, &here).await.map_err(|error| error.to_string())?;
         let mut orphaned = Vec::new();
         book.erase_orphans(&records, &mut orphaned);
+        let quota = making.first.settings.replication.as_ref().map_or(0, |own| own.quota);
+        let bodies = bodies::open(making.opening.directory(), quota, &vault, &book).await?;
+        let _ = making.replicas.spool.set(bodies.spool.clone());
         let machine = Machine::restore(here.clone(), making.machine, records);
         let (news, told) = unbounded_channel();
         let core = Rc::new(Core::new(making.shared, making.counts, making.first));
@@ -220,6 +250,7 @@ impl Keeper {
             vault,
             machine,
             book,
+            bodies,
             journal: Journal::default(),
             clients: Clients::default(),
             timers: BTreeMap::new(),
@@ -282,6 +313,7 @@ impl Keeper {
         }
         orders.close();
         self.vault.close().await;
+        let _ = self.bodies.spool.close().await;
     }
 
     fn order(&mut self, order: Order) {
@@ -292,6 +324,8 @@ impl Keeper {
             }
             Order::Read(resource, confirm, begin) => self.read(resource, confirm, begin),
             Order::HasRead(ticket) => self.has_read(ticket),
+            Order::Coming(coming) => self.coming(coming),
+            Order::LetGo(id) => self.let_go(id),
             Order::Fate(op, answer) => drop(answer.send(self.fate(&op))),
             Order::Asked(from, asked, reply) => self.asked(from, asked, reply),
             Order::Admin(admin) => self.administer(admin),
@@ -313,8 +347,11 @@ impl Keeper {
         match news {
             News::Committed(result) => self.committed(result),
             News::TryAgain => self.start_commit(self.journal.again()),
-            News::Executed { resource, execution, outcome, response } => {
+            News::Executed { resource, execution, outcome, response, lacking } => {
                 self.busy = self.busy.saturating_sub(1);
+                if let Some(lacking) = lacking {
+                    self.regain(&resource, *lacking);
+                }
                 self.executed(resource, execution, outcome, response);
             }
             News::Probed { resource, op, executed, local } => {
@@ -330,6 +367,7 @@ impl Keeper {
                 self.send_next(&to);
             }
             News::Arrived { from, messages, lacking, reply } => self.arrived(&from, messages, lacking, reply),
+            News::Pulled { id, stored } => self.pulled(id, stored),
             News::Read { before, copied, reply } => self.give_state(&before, copied, reply),
             News::Fetched { resource, copied } => self.fetched(resource, copied),
             News::Installed { resource, installed } => {
@@ -399,6 +437,7 @@ impl Keeper {
         for meta in &touched {
             self.show(meta);
         }
+        deeds.extend(self.book.unneeded().into_iter().map(Deed::Erase));
         let completed = self.book.completed().into_iter();
         deeds.extend(completed.map(|finished| Deed::Completed(Box::new(finished))));
         let now = self.journal.add(Call { changes, deeds });
@@ -419,6 +458,7 @@ impl Keeper {
         if self.glances % 5 == 1 {
             self.core.state().sweep();
             self.forget_senders();
+            self.sweep_bodies();
             self.count();
         }
     }

@@ -64,7 +64,7 @@ pub(super) fn replay(kept: &Kept, class: &Class, how: &How, target: &Target<'_>)
     for (name, value) in &kept.headers {
         headers.append(HeaderName::try_from(name).ok()?, HeaderValue::from_bytes(value).ok()?);
     }
-    let body = body(kept, how, target, &mut headers)?;
+    let body = body(kept, how, target, &mut headers);
     Some(Replay { method, uri, headers, body })
 }
 
@@ -75,9 +75,16 @@ pub(super) fn with_query(path: &str, query: Option<&str>) -> Option<Uri> {
     }
 }
 
-/// The body: without the members that were overwritten, and with this site's id where clients have theirs.
-pub(super) fn body(kept: &Kept, how: &How, target: &Target<'_>, headers: &mut HeaderMap) -> Option<Bytes> {
-    let Content::Inline(bytes) = &kept.content else { return None };
+/// The body: without the members that were overwritten, and with this site's id where clients have theirs. One that is
+/// in the spool is not here, but its length is among the headers.
+pub(super) fn body(kept: &Kept, how: &How, target: &Target<'_>, headers: &mut HeaderMap) -> Bytes {
+    let bytes = match &kept.content {
+        Content::Inline(bytes) => bytes,
+        Content::Spooled { length, .. } => {
+            headers.insert(CONTENT_LENGTH, (*length).into());
+            return Bytes::new();
+        }
+    };
     let is_json = headers
         .get(CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok())
@@ -108,7 +115,7 @@ pub(super) fn body(kept: &Kept, how: &How, target: &Target<'_>, headers: &mut He
     if !body.is_empty() {
         headers.insert(CONTENT_LENGTH, body.len().into());
     }
-    Some(body)
+    body
 }
 
 /// Leaves of a patch what sets these fields: members of an object, or steps of a JSON Patch. Whether anything went.

@@ -7,7 +7,7 @@ use scope::Site;
 
 use super::book::is_provisional;
 use super::{Deed, Keeper, execute};
-use crate::replicas::admin::{self, Admin, Condition, Pending, Refused, Replica, Resource};
+use crate::replicas::admin::{self, Admin, Condition, Pending, Refused, Replica, Resource, Transfer};
 use crate::replicas::request::Name;
 use crate::replicas::{Fate, Place};
 
@@ -123,6 +123,11 @@ impl Keeper {
             replicas: status.map.members().into_iter().map(replica).collect(),
             condition,
             deleted: status.deleted,
+            transfers: self
+                .transfers(meta)
+                .into_iter()
+                .map(|(from, bytes, of)| Transfer { from, bytes, of })
+                .collect(),
         })
     }
 

@@ -1,6 +1,7 @@
 //! Three keepers over real links, each with a real application behind it. Cores' part is played by the tests:
 //! they hand in the writes.
 
+mod large;
 mod sites;
 
 use std::sync::Arc;
@@ -181,8 +182,8 @@ fn neither_credentials_nor_bodies_lie_on_the_disk_in_clear() {
     for index in [0, 1] {
         let directory = isles.isles[index].directory.path().to_owned();
         let mut looked_at = 0;
-        for file in std::fs::read_dir(directory).unwrap() {
-            let content = std::fs::read(file.unwrap().path()).unwrap();
+        for file in sites::files(&directory) {
+            let content = std::fs::read(file).unwrap();
             for what in [secret, "CONTENT-OF-THE-FILE", sites::TOKEN, sites::CREDENTIAL] {
                 let found = content.windows(what.len()).any(|part| part == what.as_bytes());
                 assert!(!found, "{what:?} is there in clear");

@@ -1,0 +1,137 @@
+//! Long uploads to replicated images, with processes that are killed and links that are cut meanwhile.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod support;
+
+use std::io::{BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+
+use sample::image::{Image, Settings};
+use sample::wan::Cut;
+use serde_json::Value;
+use support::fleet::{Common, Fleet, until};
+use support::{Message, ask, get};
+
+const SITES: usize = 3;
+const MIB: usize = 1 << 20;
+
+struct Stage {
+    fleet: Fleet,
+    images: Vec<Image>,
+    services: Vec<sample::Handle>,
+    id: String,
+}
+
+impl Stage {
+    /// Three sites, and an image that is replicated at all of them.
+    fn start() -> Stage {
+        let images: Vec<_> = (0..SITES).map(|_| Image::new(&Settings::default())).collect();
+        let any = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
+        let services: Vec<_> =
+            images.iter().map(|image| sample::Handle::spawn_thread(image.clone(), any).unwrap()).collect();
+        let addresses: Vec<_> = services.iter().map(sample::Handle::address).collect();
+        let tables = "[timeouts]\nconnect = \"300ms\"\n[replication]\nquota_mib = 64\ninline_bytes = 1024\n";
+        let common = Common { service: "image", head: "profile = \"rest\"\n", tables };
+        let fleet = Fleet::start(&common, &addresses);
+        let scope = [("x-scope", "image: Site1 & Site2 & Site3"), ("content-type", "application/json")];
+        let made = ask(fleet.address(0), "POST", "/images", &scope, "{\"name\": \"one\"}").unwrap();
+        assert_eq!(made.status(), 201, "{made:?}");
+        let stage = Stage { fleet, images, services, id: made.field("id") };
+        until("every site knows it", || {
+            (0..SITES).all(|site| get(stage.fleet.address(site), &stage.path(), &[]).status() == 200)
+        });
+        stage
+    }
+
+    fn path(&self) -> String {
+        format!("/images/{}", self.id)
+    }
+
+    /// A client that has sent the head of an upload.
+    fn begin(&self, site: usize, length: usize) -> TcpStream {
+        let mut client = TcpStream::connect(self.fleet.address(site)).unwrap();
+        let head = format!("PUT {}/file HTTP/1.1\r\nhost: test\r\n", self.path());
+        write!(client, "{head}content-length: {length}\r\n\r\n").unwrap();
+        client
+    }
+
+    fn upload(&self, site: usize, body: &[u8]) {
+        let mut client = self.begin(site, body.len());
+        client.write_all(body).unwrap();
+        let answer = Message::read(&mut BufReader::new(client)).unwrap();
+        assert_eq!(answer.status(), 200, "{answer:?}");
+    }
+
+    /// How often each service was given a file.
+    fn uploads(&self) -> Vec<u64> {
+        self.images.iter().map(|image| image.counts().writes(sample::Write::Upload, "one")).collect()
+    }
+
+    /// The files of bodies at a site: all, and those that are not finished.
+    fn bodies(&self, site: usize) -> (usize, usize) {
+        let Ok(files) = std::fs::read_dir(self.fleet.state(site).join("bodies")) else { return (0, 0) };
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        let names: Vec<_> = names.filter(|name| name.len() >= 32).collect();
+        (names.len(), names.iter().filter(|name| name.len() > 32).count())
+    }
+
+    fn until_no_bodies(&self) {
+        until("no site has a body any more", || (0..SITES).all(|site| self.bodies(site) == (0, 0)));
+    }
+
+    /// What a site's own service has of the image.
+    fn content(&self, site: usize) -> Vec<u8> {
+        let listed: Value =
+            serde_json::from_slice(&get(self.services[site].address(), "/images", &[]).body).unwrap();
+        let id = listed["images"][0]["id"].as_str().unwrap();
+        get(self.services[site].address(), &format!("/images/{id}/file"), &[]).body
+    }
+}
+
+fn content(seed: u8, length: usize) -> Vec<u8> {
+    (0..length).map(|at| seed ^ (at >> 16).to_le_bytes()[0] ^ at.to_le_bytes()[0]).collect()
+}
+
+#[test]
+fn a_site_that_is_cut_off_during_an_upload_gets_it_from_a_replica_when_the_first_is_gone() {
+    let mut stage = Stage::start();
+    let body = content(1, 8 * MIB);
+    let mut client = stage.begin(0, body.len());
+    client.write_all(&body[..4 * MIB]).unwrap();
+    until("the others pull it", || stage.bodies(1).1 == 1 && stage.bodies(2).1 == 1);
+    stage.fleet.isolate(2, Some(Cut::Reset));
+    client.write_all(&body[4 * MIB..]).unwrap();
+    let answer = Message::read(&mut BufReader::new(client)).unwrap();
+    assert_eq!(answer.status(), 200, "{answer:?}");
+    until("Site2 has it", || stage.uploads()[1] == 1);
+    assert_eq!(stage.uploads(), [1, 1, 0]);
+    stage.fleet.kill(0);
+    stage.fleet.isolate(2, None);
+    until("Site3 has it", || stage.uploads()[2] == 1);
+    assert!(stage.content(2) == body);
+    stage.fleet.revive(0);
+    stage.until_no_bodies();
+    assert_eq!(stage.uploads(), [1, 1, 1]);
+}
+
+#[test]
+fn a_site_that_is_killed_during_an_upload_leaves_nothing_behind() {
+    let mut stage = Stage::start();
+    let mut client = stage.begin(0, 8 * MIB);
+    client.write_all(&content(2, 4 * MIB)).unwrap();
+    until("all have some of it", || (0..SITES).all(|site| stage.bodies(site).1 == 1));
+    stage.fleet.kill(0);
+    assert_eq!(stage.bodies(0).1, 1, "it had no time to tidy up");
+    stage.fleet.revive(0);
+    stage.until_no_bodies();
+    assert_eq!(stage.uploads(), [0, 0, 0]);
+    stage.fleet.until_met();
+    let body = content(3, 2 * MIB);
+    stage.upload(0, &body);
+    until("all have the next", || stage.uploads() == [1, 1, 1]);
+    for site in 0..SITES {
+        assert!(stage.content(site) == body);
+    }
+    stage.until_no_bodies();
+}
