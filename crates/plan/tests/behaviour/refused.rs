@@ -10,7 +10,7 @@ fn refusal(location: &str, request: Request) -> Option<Refused> {
 }
 
 #[test]
-fn what_comes_later_is_a_501_wherever_it_stands() {
+fn a_read_at_a_level_that_no_replicas_are_known_to_have_is_a_501_wherever_it_stands() {
     let cases = [
         ("(A & B) @quorum", Request::Read, Refused::Level(Level::Quorum)),
         ("C ; within(1s, (A & B) @strong)", LIST, Refused::Level(Level::Strong)),
@@ -18,7 +18,7 @@ fn what_comes_later_is_a_501_wherever_it_stands() {
     for (location, request, refused) in cases {
         assert_eq!(refusal(location, request), Some(refused), "{location}");
         assert_eq!(refused.status(), 501);
-        assert!(refused.to_string().contains("yet"));
+        assert!(refused.to_string().contains("replicas at such a level"));
     }
 }
 
