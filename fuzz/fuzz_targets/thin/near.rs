@@ -160,6 +160,7 @@ fn settings(service: SocketAddr, thin: bool) -> Settings {
         observe: false,
         services: BTreeMap::from([("image".to_owned(), settled)]),
         link: None,
+        replication: None,
         thin,
         limits: Limits {
             header_bytes: 2048,
