@@ -9,7 +9,7 @@
 //! a request:  table.rewrite(path and query, ToService)        Hidden: a 404
 //!             table.rewrite(each marked header, ToService)
 //!             etags.condition(If-Match, If-None-Match)
-//!             a JSON body through Rewriter::new(table, ToService); one small enough to be kept, by scan_only first
+//!             a JSON body through Rewriter::new(table, ToService)
 //!             Accept-Encoding: identity; without digests
 //! an answer:  table.rewrite(Location, Content-Location, Link, …, ToClient); etags.own(ETag)
 //!             a JSON body through Rewriter::new(table, ToClient)
@@ -63,5 +63,5 @@ mod text;
 mod trie;
 
 pub use etag::{Condition, Etags, Malformed};
-pub use rewriter::{Refused, Rewriter, scan_only};
+pub use rewriter::{Refused, Rewriter};
 pub use table::{Direction, Found, Table, Unfit};

@@ -243,20 +243,3 @@ fn emit(chunk: Bytes, out: &mut impl Extend<Bytes>) {
         out.extend([chunk]);
     }
 }
-
-/// What rewriting a whole body would do, before any of it is sent: how many identifiers would be replaced, or
-/// why it is refused.
-pub fn scan_only(table: &Table, direction: Direction, body: &[u8]) -> Result<u64, Refused> {
-    let mut rewriter = Rewriter::new(table.clone(), direction);
-    for block in body.chunks(BLOCK) {
-        rewriter.push(Bytes::copy_from_slice(block), &mut Nowhere)?;
-    }
-    rewriter.finish(&mut Nowhere)?;
-    Ok(rewriter.rewritten())
-}
-
-struct Nowhere;
-
-impl Extend<Bytes> for Nowhere {
-    fn extend<T: IntoIterator<Item = Bytes>>(&mut self, _chunks: T) {}
-}

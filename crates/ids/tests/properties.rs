@@ -199,7 +199,6 @@ proptest! {
             // What a service may have got by then is no whole body.
             prop_assert!(serde_json::from_slice::<Value>(&outcome.body).is_err());
         }
-        prop_assert_eq!(ids::scan_only(&table(&all()), direction, body.as_bytes()), outcome.end);
     }
 
     #[test]

@@ -9,7 +9,9 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use merge::{Ahead, Early};
-use plan::{Answer, Asked, Effect, Event, Knowledge, Leg, Reach, Request, Rules, Run, Sent, Timer, Why};
+use plan::{
+    Answer, Asked, Effect, Event, Failure, Knowledge, Leg, Reach, Request, Rules, Run, Sent, Timer, Why,
+};
 use scope::{Level, Plan, Site};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
@@ -127,18 +129,7 @@ impl Dispatch {
                     }
                     Effect::Fail(failure) => {
                         self.core.counts.wasted.add(run.wasted() as u64);
-                        let asked = run.report();
-                        // One site was asked, and a mesh refused: its own words say more.
-                        let says_more = |refusal: &Response<AnswerBody>| {
-                            asked.len() == 1 || refusal.headers().contains_key(said::TOLD)
-                        };
-                        return match legs.refusal.take().filter(says_more) {
-                            Some(mut refusal) => {
-                                said::put(refusal.headers_mut(), &asked);
-                                refusal
-                            }
-                            None => Problem::failed(failure, asked).into_response(),
-                        };
+                        return failed(&mut legs, failure, run.report());
                     }
                 }
             }
@@ -396,6 +387,19 @@ impl Legs {
                 Event::Failed { leg, sent: failure.sent, why: failure.why, elapsed }
             }
         }
+    }
+}
+
+fn failed(legs: &mut Legs, failure: Failure, asked: Vec<Asked>) -> Response<AnswerBody> {
+    // One site was asked, and a mesh refused: its own words say more.
+    let says_more =
+        |refusal: &Response<AnswerBody>| asked.len() == 1 || refusal.headers().contains_key(said::TOLD);
+    match legs.refusal.take().filter(says_more) {
+        Some(mut refusal) => {
+            said::put(refusal.headers_mut(), &asked);
+            refusal
+        }
+        None => Problem::failed(failure, asked).into_response(),
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::backstage;
 use crate::body::{AnswerBody, LegBody, Tape};
 use crate::carry::{Carry, Listener};
-use crate::core::{Core, ServiceState, State, Ticket};
+use crate::core::{Core, ServiceState, State};
 use crate::dispatch::{Bodies, Dispatch};
 use crate::headers;
 use crate::idle::Busy;
@@ -33,6 +33,7 @@ use crate::replicas::walk::{self, At};
 use crate::replicas::wire;
 use crate::route::{Asker, Route};
 use crate::said;
+use crate::ticket::{PeerTicket, Ticket};
 use crate::upgrade::{self, Switch};
 
 /// Says whether a list that lacks a site is an error, whatever the listener's configuration says.
@@ -378,33 +379,14 @@ pub(crate) async fn leg(
         return Problem::busy("this site has as many requests of yours in flight as it may").into_response();
     };
     // Every leg names its service, so that no client's path can be taken for a question.
-    if !request.headers().contains_key(leg::SERVICE)
-        && request.uri().path().starts_with(wire::PREFIX)
-        && let Some(replicas) = core.shared.replicas.clone()
-    {
-        let place = if wire::is_stream(request.uri().path()) {
-            core.admit_stream(&peer.site, wire::STREAMS)
-        } else {
-            core.admit_keeper(&peer.site, wire::AT_ONCE)
+    if !request.headers().contains_key(leg::SERVICE) {
+        request = match question(&core, &state, &peer, request).await {
+            Ok((mut response, place)) => {
+                response.body_mut().hold(Rc::new((ticket, place)));
+                return response;
+            }
+            Err(request) => *request,
         };
-        let Some(place) = place else {
-            return Problem::busy("this site has as many messages of yours as it may").into_response();
-        };
-        let patience = state.settings().timeouts.body_idle;
-        let mut response = Box::pin(wire::answer(&core, &replicas, &peer, request, patience)).await;
-        response.body_mut().hold(Rc::new((ticket, place)));
-        return response;
-    }
-    if !request.headers().contains_key(leg::SERVICE)
-        && let Some(backstage) = state.settings().link.as_ref().and_then(|link| link.backstage.clone())
-    {
-        let Some(place) = core.admit_question(&peer.site, backstage::AT_ONCE) else {
-            return Problem::busy("this site has as many questions of yours as it may").into_response();
-        };
-        let patience = state.settings().timeouts.body_idle;
-        let mut response = Box::pin(backstage::answer(&*backstage, &peer, request, patience)).await;
-        response.body_mut().hold(Rc::new((ticket, place)));
-        return response;
     }
     let switch = hyper::upgrade::on(&mut request);
     let (mut head, body) = request.into_parts();
@@ -439,6 +421,38 @@ pub(crate) async fn leg(
     };
     response.body_mut().hold(Rc::new((ticket, walk.ticket)));
     response
+}
+
+/// Answers what a peer's keeper or membership asks. `Err`: nobody here answers such questions.
+async fn question(
+    core: &Rc<Core>,
+    state: &State,
+    peer: &link::Peer,
+    request: Request<Incoming>,
+) -> Result<(Response<AnswerBody>, Option<PeerTicket>), Box<Request<Incoming>>> {
+    let busy = |what| Ok((Problem::busy(what).into_response(), None));
+    let patience = state.settings().timeouts.body_idle;
+    if request.uri().path().starts_with(wire::PREFIX)
+        && let Some(replicas) = &core.shared.replicas
+    {
+        let place = if wire::is_stream(request.uri().path()) {
+            core.admit_stream(&peer.site, wire::STREAMS)
+        } else {
+            core.admit_keeper(&peer.site, wire::AT_ONCE)
+        };
+        if place.is_none() {
+            return busy("this site has as many messages of yours as it may");
+        }
+        return Ok((Box::pin(wire::answer(core, replicas, peer, request, patience)).await, place));
+    }
+    let Some(backstage) = state.settings().link.as_ref().and_then(|link| link.backstage.clone()) else {
+        return Err(Box::new(request));
+    };
+    let place = core.admit_question(&peer.site, backstage::AT_ONCE);
+    if place.is_none() {
+        return busy("this site has as many questions of yours as it may");
+    }
+    Ok((Box::pin(backstage::answer(&*backstage, peer, request, patience)).await, place))
 }
 
 fn not_executed(failure: LegFailure, walk: &Walk) -> Response<AnswerBody> {

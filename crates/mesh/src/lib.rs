@@ -34,6 +34,7 @@ mod said;
 mod settings;
 mod sites;
 mod thin;
+mod ticket;
 mod upgrade;
 pub mod upstream;
 

@@ -43,14 +43,6 @@ pub enum Error {
     TooLarge,
     /// Whoever wrote the body gave up before its end.
     Abandoned,
-    /// This consumer was too slow, and the disk had no room for what it lacks. It gets the body later, from a site
-    /// that has it.
-    Lagging {
-        /// Why the disk did not help.
-        cause: String,
-    },
-    /// Nobody takes the body any more.
-    Deserted,
     /// Another process has the spool open.
     InUse,
     /// The key's file cannot be used.
@@ -77,8 +69,6 @@ impl fmt::Display for Error {
             Self::OutOfRange { len } => write!(f, "the body ends at byte {len}, before what was asked for"),
             Self::TooLarge => f.write_str("the body is too long for one file"),
             Self::Abandoned => f.write_str("the body broke off before its end"),
-            Self::Lagging { cause } => write!(f, "too slow to be waited for: {cause}"),
-            Self::Deserted => f.write_str("nobody takes the body any more"),
             Self::InUse => f.write_str("another process has the spool open"),
             Self::Key(what) => write!(f, "the spool's key cannot be used: {what}"),
             Self::Closed => f.write_str("the spool is closed"),

@@ -12,8 +12,6 @@ pub(crate) struct Counters {
     pub(crate) over_quota: AtomicU64,
     pub(crate) disk_faults: AtomicU64,
     pub(crate) damaged: AtomicU64,
-    pub(crate) moved: AtomicU64,
-    pub(crate) cut_off: AtomicU64,
 }
 
 /// The counts since a spool was opened.
@@ -34,10 +32,6 @@ pub struct Metrics {
     pub disk_faults: u64,
     /// Segments read that were not what was written.
     pub damaged: u64,
-    /// Consumers that were too slow, and went on from the disk.
-    pub moved: u64,
-    /// Consumers that were too slow, and got no more.
-    pub cut_off: u64,
 }
 
 impl Counters {
@@ -55,8 +49,6 @@ impl Counters {
             over_quota: read(&self.over_quota),
             disk_faults: read(&self.disk_faults),
             damaged: read(&self.damaged),
-            moved: read(&self.moved),
-            cut_off: read(&self.cut_off),
         }
     }
 }

@@ -184,10 +184,6 @@ impl Spool {
         self.0.ground.pool.close().await;
         Ok(self.0.ground.disk.close()?)
     }
-
-    pub(crate) fn counters(&self) -> &Counters {
-        &self.0.ground.counters
-    }
 }
 
 impl Inner {

@@ -12,7 +12,6 @@ use crate::error::Error;
 use crate::format::{self, BodyKey, SEGMENT};
 use crate::id::Id;
 use crate::metrics::Counters;
-use crate::reader::Reader;
 use crate::spool::{Inner, Stored};
 
 /// So much may wait for the disk's own leisure. More would wait in memory that a site may not have, and make the last
@@ -48,15 +47,6 @@ struct Tail {
     /// The number of the next segment.
     next: u32,
     unsynced: u64,
-}
-
-/// What becomes of a body once all of it is there.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// A restart finds it.
-    Durable,
-    /// It is there as long as somebody reads it.
-    Passing,
 }
 
 impl Writer {
@@ -104,7 +94,7 @@ impl Writer {
         self.len = len;
         while !chunk.is_empty() {
             if self.segment.len() == SEGMENT {
-                self.flush(None).await?;
+                self.flush(false).await?;
             }
             let free = SEGMENT - self.segment.len();
             let some = chunk.split_to(free.min(chunk.len()));
@@ -115,36 +105,19 @@ impl Writer {
 
     /// Makes the body durable. Once this returns, a restart finds all of it; if it fails, nothing of it.
     pub async fn finish(mut self) -> Result<Stored, Error> {
-        self.end(End::Durable).await
-    }
-
-    /// Ends the body for those who read it now. No restart finds it.
-    pub(crate) async fn pass(mut self) -> Result<(), Error> {
-        self.end(End::Passing).await.map(drop)
-    }
-
-    /// Reads along.
-    pub(crate) fn follow(&self, from: u64) -> Result<Reader, Error> {
-        Reader::new(Arc::clone(&self.entry), from)
-    }
-
-    async fn end(&mut self, end: End) -> Result<Stored, Error> {
         if let Some(expected) = self.expected.filter(|expected| *expected != self.len) {
             return Err(self.fail(Error::WrongLength { expected, got: self.len }));
         }
-        self.flush(Some(end)).await?;
+        self.flush(true).await?;
         let tail = self.settle().await?;
         self.ended = true;
-        if end == End::Passing {
-            self.spool.forget(self.entry.id);
-        }
         let mut sha256 = [0; 32];
         sha256.copy_from_slice(tail.digest.finish().as_ref());
         Ok(Stored { id: self.entry.id, len: self.len, sha256 })
     }
 
     /// Waits for the segment before this one, and hands this one to the pool.
-    async fn flush(&mut self, end: Option<End>) -> Result<(), Error> {
+    async fn flush(&mut self, last: bool) -> Result<(), Error> {
         let mut tail = self.settle().await?;
         let place = match self.entry.ground.pool.place().await {
             Ok(place) => place,
@@ -153,7 +126,7 @@ impl Writer {
         let (segment, len) = (std::mem::take(&mut self.segment), self.len);
         let answered = self.entry.ground.pool.begin(place, move || {
             let entry = Arc::clone(&tail.entry);
-            let written = tail.write(segment, end, len).map(|()| tail);
+            let written = tail.write(segment, last, len).map(|()| tail);
             written.inspect_err(|error| {
                 Counters::add(&entry.ground.counters.disk_faults, 1);
                 entry.fail(error.clone());
@@ -197,28 +170,26 @@ impl Drop for Writer {
 }
 
 impl Tail {
-    /// Writes the next segment, and what the end wants. Blocks.
-    fn write(&mut self, mut segment: Vec<u8>, end: Option<End>, len: u64) -> Result<(), Error> {
+    /// Writes the next segment; after the last one, all of it is durable. Blocks.
+    fn write(&mut self, mut segment: Vec<u8>, last: bool, len: u64) -> Result<(), Error> {
         let number = self.next;
         let plain = segment.len() as u64;
         self.digest.update(&segment);
-        self.key.seal(number, end.is_some(), &mut segment)?;
+        self.key.seal(number, last, &mut segment)?;
         let file = self.file()?;
         file.write(format::position(number), &segment)?;
         self.next = number.checked_add(1).ok_or(Error::TooLarge)?;
         self.unsynced += plain;
-        match end {
-            Some(End::Durable) => self.store(&*file)?,
-            None if self.unsynced >= UNSYNCED_BYTES => {
-                file.sync()?;
-                self.unsynced = 0;
-            }
-            Some(End::Passing) | None => {}
+        if last {
+            self.store(&*file)?;
+        } else if self.unsynced >= UNSYNCED_BYTES {
+            file.sync()?;
+            self.unsynced = 0;
         }
         Counters::add(&self.entry.ground.counters.written_bytes, plain);
         self.entry.progress.send_modify(|progress| {
             progress.segments = self.next;
-            if end.is_some() {
+            if last {
                 progress.end.get_or_insert(Ok(len));
             }
         });

@@ -9,12 +9,13 @@ use scope::Plan;
 use super::Seat;
 use super::request::Reading;
 use crate::carry::Listener;
-use crate::core::{HandedOn, ServiceState, State, Ticket};
+use crate::core::{HandedOn, ServiceState, State};
 use crate::handle::{STRICT, take_in};
 use crate::leg;
 use crate::problem::Problem;
 use crate::replicas::walk::has_replicas;
 use crate::route::{Asker, Route, Scoped};
+use crate::ticket::Ticket;
 
 pub(super) enum Decision<'c> {
     /// To the local service.

@@ -21,6 +21,7 @@ fn idle_clients_are_closed_by_a_drain_and_one_with_a_request_gets_its_answer_fir
     let (mut idle, mut busy) = (front.connect(), front.connect());
     idle.send(front.head("GET /", ""));
     assert_eq!(idle.answer().text(), "ok");
+    until("the first is done with", || front.in_flight() == 0);
     busy.send(front.head("GET /wait", ""));
     until("it is in flight", || front.in_flight() == 1);
     let draining = front.drain(STUCK);
