@@ -1,6 +1,7 @@
 //! What the `archipel` binary is made of, besides its command line.
 
 pub mod admin;
+pub mod adopt;
 pub mod assemble;
 pub mod config;
 pub mod demo;

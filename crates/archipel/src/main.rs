@@ -5,6 +5,7 @@ mod check_command;
 mod demo_command;
 mod init_command;
 mod member_command;
+mod openstack_command;
 mod operations_command;
 mod replicas_command;
 mod run_command;
@@ -66,6 +67,9 @@ enum Command {
     /// What sites still have to execute, and what is in doubt.
     #[command(subcommand)]
     Operations(operations_command::OperationsCommand),
+    /// Put Archipel in front of an OpenStack.
+    #[command(subcommand)]
+    Openstack(openstack_command::OpenstackCommand),
     /// Check, rewrite and try out scopes.
     #[command(subcommand)]
     Scope(scope_command::ScopeCommand),
@@ -88,6 +92,7 @@ fn main() -> ExitCode {
         Command::Status(command) => command.run(),
         Command::Replicas(command) => command.run(),
         Command::Operations(command) => command.run(),
+        Command::Openstack(command) => command.run(),
         Command::Scope(command) => command.run(),
     };
     match outcome.and_then(|line| print(&line)) {
