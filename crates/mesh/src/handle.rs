@@ -24,6 +24,7 @@ use crate::headers;
 use crate::idle::Busy;
 use crate::inflow::Live;
 use crate::leg::{self, Carried, LegFailure, MOST_HOPS};
+use crate::listing;
 use crate::merging::Combine;
 use crate::problem::Problem;
 use crate::replicas::group::{self, Group};
@@ -160,6 +161,9 @@ impl Walk {
             let line = self.core.shared.observer.look(&head, entry.listener, &self.service.name, propagation);
             self.core.shared.audit.write(&line);
             return self.here(head, body, None).await;
+        }
+        if let Some(sites) = listing::asked(&self.state, &head) {
+            return sites;
         }
         if let Some(operation) = operations::asked(&head) {
             return match operation {

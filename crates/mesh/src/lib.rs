@@ -22,6 +22,7 @@ mod idle;
 mod inflow;
 mod interim;
 mod leg;
+mod listing;
 mod merging;
 mod mesh;
 mod metrics;

@@ -81,3 +81,19 @@ fn a_connection_that_works_says_more_than_what_sites_tell_each_other() {
         assert_eq!(isles.ask("B", "GET /x", "").status(), 200);
     }
 }
+
+#[test]
+fn clients_learn_which_sites_they_can_name() {
+    let [a, b, c] = upstreams();
+    let mut isles = Isles::new([&a, &b, &c]);
+    isles.stands("B", Standing::Quarantined);
+    let answer = isles.ask("A", "GET /_scope/sites", "");
+    let said: serde_json::Value = serde_json::from_str(&answer.text()).unwrap();
+    assert_eq!((answer.status(), &said["here"]), (200, &"A".into()));
+    let reach = |site: usize| (said["sites"][site]["site"].as_str(), said["sites"][site]["reach"].as_str());
+    assert_eq!(reach(0), (Some("A"), Some("here")));
+    assert_eq!(reach(1), (Some("B"), Some("quarantined")));
+    assert_eq!(reach(2), (Some("C"), Some("reachable")));
+    isles.ask("A", "POST /_scope/sites", "Content-Length: 0\r\n").assert_problem(405, "read-only");
+    assert_eq!(a.connections(), 0, "the service is not asked");
+}
