@@ -12,7 +12,7 @@ use mesh::upstream::{self, Target};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::config::{Audit, Config, Mode, Replication, Service, Tls};
+use crate::config::{Accept, Audit, Config, Mode, Named, Replication, Service, Tls};
 use crate::members::{self, Members};
 
 /// What the data plane takes, from a configuration and the sites that are known. The error says which file is
@@ -34,6 +34,7 @@ pub fn settings(config: &Config, members: &Members) -> Result<mesh::Settings, St
         services: services.collect::<Result<_, String>>()?,
         link: link(config, members)?,
         replication: config.replication.as_ref().map(|own| replication(own, &config.state)).transpose()?,
+        tokens: tokens(config)?,
         thin: config.thin,
         limits: limits(config),
         timeouts: timeouts(config),
@@ -87,6 +88,37 @@ fn replication(replication: &Replication, state: &Path) -> Result<mesh::Replicat
         inline: replication.inline_bytes,
         credentials: replication.credentials.iter().map(of_service).collect::<Result<_, String>>()?,
     })
+}
+
+/// Where there are other sites, it is remembered which of them issued a token, also if none is honoured.
+fn tokens(config: &Config) -> Result<Option<mesh::Tokens>, String> {
+    if config.profile.identity.is_none() || (config.link.is_none() && config.tokens.is_none()) {
+        return Ok(None);
+    }
+    let own = config.tokens.clone().unwrap_or_default();
+    let named = |Named { domain, name }| mesh::Named { domain, name };
+    let login = own.login.map(|login| {
+        let file = login.password;
+        let text = fs::read_to_string(&file).map_err(|error| format!("`{}`: {error}", file.display()))?;
+        let password = text.trim_end_matches(['\r', '\n']).to_owned();
+        Ok::<_, String>(mesh::Login { user: named(login.user), project: named(login.project), password })
+    });
+    let accept = own.accept.into_iter().map(|(from, accept)| {
+        let accept = match accept {
+            Accept::All => mesh::Accept::All,
+            Accept::Projects(projects) => {
+                let pairs = projects.into_iter().map(|(theirs, ours)| (named(theirs), named(ours)));
+                mesh::Accept::Projects(pairs.collect())
+            }
+        };
+        (from, accept)
+    });
+    Ok(Some(mesh::Tokens {
+        directory: Some(config.state.clone()),
+        prefix: own.prefix,
+        login: login.transpose()?,
+        accept: accept.collect(),
+    }))
 }
 
 /// A site's data plane and its membership, started: what `archipel run` and the demo are made of.

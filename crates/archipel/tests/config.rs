@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use archipel::config::{Audit, Config, Faults, Limits, Mode, Timeouts};
+use archipel::config::{Accept, Audit, Config, Faults, Limits, Mode, Named, Timeouts};
 use scope::{Site, Style, View};
 use tempfile::TempDir;
 
@@ -356,4 +356,82 @@ fn a_profile_of_ones_own_comes_from_a_directory() {
     fs::write(home.path().join("mine/shop.toml"), "description = 3").unwrap();
     let faults = Config::read("x", &text("shop", "cart"), home.path()).unwrap_err().to_string();
     assert!(faults.contains("shop.toml"), "{faults}");
+}
+
+/// A site with an identity service and a peer, and the login that finds its users.
+const WITH_LOGIN: &str = "\
+peers.Site2.address = '127.0.0.1:7402'
+link.listen = '127.0.0.1:7401'
+services.identity.internal = ['127.0.0.1:15000']
+services.identity.upstreams = ['http://127.0.0.1:25000']
+[tokens]
+login = { user = 'archipel', domain = 'Default', project = 'service', password_file = 'key.pem' }
+";
+
+#[test]
+fn tokens_are_accepted_for_all_projects_for_some_or_as_others() {
+    let named = |domain: &str, name: &str| Named { domain: domain.into(), name: name.into() };
+    let same = |domain: &str, name: &str| (named(domain, name), named(domain, name));
+    for (projects, expected) in [
+        ("'*'", Accept::All),
+        ("['demo', 'Other/x/y']", Accept::Projects([same("Default", "demo"), same("Other", "x/y")].into())),
+        (
+            "{ demo = 'Other/demo', 'Default/a b' = 'c' }",
+            Accept::Projects(
+                [
+                    (named("Default", "demo"), named("Other", "demo")),
+                    (named("Default", "a b"), named("Default", "c")),
+                ]
+                .into(),
+            ),
+        ),
+    ] {
+        let text = format!("{LEAST}{WITH_LOGIN}[[tokens.accept]]\nfrom = 'Site2'\nprojects = {projects}");
+        let config = read(&text).unwrap();
+        let tokens = config.tokens.as_ref().unwrap();
+        assert_eq!(tokens.accept, [(Site::new("Site2").unwrap(), expected)].into());
+        assert_eq!(tokens.login.as_ref().unwrap().project, named("Default", "service"));
+        assert!(config.to_string().contains("tokens   honoured of Site2"), "{config}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_tokens_is_said_where_it_stands() {
+    let accept = "[[tokens.accept]]\nprojects = '*'\nfrom = ";
+    for (rest, expected) in [
+        (format!("{WITH_LOGIN}{accept}'Site3'"), "t.toml:14: no site is called `Site3`"),
+        (format!("{WITH_LOGIN}{accept}'Site1'"), "t.toml:14: `tokens.accept[0].from` is this site"),
+        (format!("{WITH_LOGIN}{accept}'Site2'\n{accept}'Site2'"), "t.toml:17: `Site2` is accepted twice"),
+        (
+            format!("{WITH_LOGIN}[[tokens.accept]]\nfrom = 'Site2'\nprojects = 'demo'"),
+            "t.toml:14: `tokens.accept[0].projects` cannot be `demo`",
+        ),
+        (
+            format!("{WITH_LOGIN}[[tokens.accept]]\nfrom = 'Site2'\nprojects = ['/x']"),
+            "t.toml:14: `tokens.accept[0].projects[0]` cannot be `/x`",
+        ),
+        (
+            format!("{WITH_LOGIN}[[tokens.accept]]\nfrom = 'Site2'"),
+            "t.toml:12: `tokens.accept[0].projects` is missing",
+        ),
+        (WITH_LOGIN.replace("domain = 'Default', ", ""), "t.toml:11: `tokens.login.domain` is missing"),
+        (WITH_LOGIN.replace("password_file", "password"), "t.toml:11: unknown key `tokens.login.password`"),
+        (
+            format!(
+                "peers.Site2.address = '127.0.0.1:7402'\nlink.listen = '127.0.0.1:7401'\n{accept}'Site2'"
+            ),
+            "t.toml:8: `tokens.login` is missing or not whole: users of this site are found with it",
+        ),
+        (
+            format!("{}{accept}'Site2'", WITH_LOGIN.replace("identity.internal", "identity.public")),
+            "t.toml:1: `services.identity.internal` is missing: this site's services ask there whether a token is valid",
+        ),
+    ] {
+        let faults = faults_of(&rest);
+        assert!(faults.iter().any(|fault| fault == expected), "{expected}\n{faults:#?}");
+    }
+    let rest = LEAST.replace("openstack", "rest")
+        + "tokens.login = { user = 'a', domain = 'b', project = 'c', password_file = 'key.pem' }";
+    let faults = read(&rest).unwrap_err().to_string();
+    assert!(faults.contains("`tokens` has no use"), "{faults}");
 }

@@ -17,6 +17,7 @@ use crate::alarm::Alarms;
 use crate::audit::Audit;
 use crate::body::LegBody;
 use crate::carry::{self, Carry, Marks, Record};
+use crate::identity::Identities;
 use crate::idle::Busy;
 use crate::metrics::Counts;
 use crate::observe::Observer;
@@ -102,6 +103,8 @@ pub(crate) struct Shared {
     pub(crate) started: std::time::Instant,
     /// Replicated resources, where there can be any.
     pub(crate) replicas: Option<Replicas>,
+    /// Which site issued which token, where the application has tokens.
+    pub(crate) identities: Option<Identities>,
 }
 
 impl Shared {

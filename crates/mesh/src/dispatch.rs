@@ -213,7 +213,7 @@ impl Dispatch {
     fn addressed(&self, legs: &mut Legs) -> Box<Parts> {
         let head = legs.addressed.get_or_insert_with(|| {
             let mut head = self.head.clone();
-            leg::address(&mut head.headers, &self.service.name, &self.carried);
+            leg::address(&self.core, &self.state, &mut head.headers, &self.service.name, &self.carried);
             head
         });
         head.clone()

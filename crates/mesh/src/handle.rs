@@ -21,6 +21,7 @@ use crate::carry::{Carry, Listener};
 use crate::core::{Core, ServiceState, State};
 use crate::dispatch::{Bodies, Dispatch};
 use crate::headers;
+use crate::identity;
 use crate::idle::Busy;
 use crate::inflow::Live;
 use crate::leg::{self, Carried, LegFailure, MOST_HOPS};
@@ -81,6 +82,7 @@ pub(crate) fn handle(
         {
             walk.core.shared.carry.is_of_a_service(token, walk.core.now());
         }
+        walk.note_issued(&response);
         headers::drop_peers_only(response.headers_mut());
         response.body_mut().hold(walk.ticket);
         Ok(response)
@@ -106,7 +108,9 @@ fn begin(
     let switch = switches.then(|| Switch::new(switch, Rc::clone(&ticket) as Rc<dyn Any>));
     // A service that logs in: the answer has its token.
     let login = entry.login(&core.shared.carry, &head).cloned();
-    let walk = Walk { core, state, service, client, switch, turn, login, ticket };
+    let issues = core.shared.identities.as_ref().is_some_and(|own| own.is_issue(&service.name, &head));
+    let issuer = issues.then(|| state.settings().site.clone());
+    let walk = Walk { core, state, service, client, switch, turn, login, issuer, ticket };
     // Boxed: they are large, and handed through many futures.
     Ok((Box::new(walk), Box::new(head), body))
 }
@@ -150,6 +154,8 @@ struct Walk {
     turn: Option<Turn>,
     /// The header of the answer that is a service's token, if a service logs in.
     login: Option<HeaderName>,
+    /// The site whose answer has a new token, if the request is for one.
+    issuer: Option<Site>,
     ticket: Rc<Ticket>,
 }
 
@@ -178,6 +184,7 @@ impl Walk {
                 self.core.counts.unscoped.add(1);
                 return self.here(head, body, None).await;
             }
+            Route::Validation(issuer) => return Box::pin(self.validation(&issuer, head, body)).await,
             Route::Scoped(carried, plan) => (carried, plan),
             Route::Refused(problem) => {
                 asker.refused(&head, &problem);
@@ -188,6 +195,41 @@ impl Walk {
         let response = self.carry_out(plan, head, body, carried).await;
         scoped.answered(&self.core, response.status(), response.headers().get("scope-sites"));
         response
+    }
+
+    /// The answer of a site's identity service may have a new token: whose it is has to be known later.
+    fn note_issued(&self, response: &Response<AnswerBody>) {
+        if let (Some(identities), Some(issuer)) = (&self.core.shared.identities, &self.issuer)
+            && response.status().is_success()
+        {
+            identities.issued(&self.state.settings().site, issuer, response.headers());
+        }
+    }
+
+    /// A question about a token that another site issued, or is said to have. Where that site does not answer for it,
+    /// this one is asked: who is told wrongly of a token loses nothing but time.
+    async fn validation(&mut self, issuer: &Site, head: Box<Parts>, body: Incoming) -> Response<AnswerBody> {
+        if !self.ticket.away(self.state.settings().limits.requests) {
+            return Problem::busy("as many requests as may wait for other sites").into_response();
+        }
+        let refused = match identity::validated(&self.core, &self.state, issuer, &head).await {
+            Ok(response) => return response,
+            Err(refused) => refused,
+        };
+        let own = self.here(head, body, None).await;
+        if own.status().is_success() {
+            return own;
+        }
+        identity::audit(&self.core, issuer, None, Some(&refused));
+        match refused {
+            identity::Refused::NotValid(_) => own,
+            identity::Refused::Unavailable(why) => {
+                let title = "Whether a token is valid cannot be said now";
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "token-unknown", title)
+                    .detail(why)
+                    .into_response()
+            }
+        }
     }
 
     fn asker<'a>(&'a self, entry: &'a Entry) -> Asker<'a> {
@@ -275,7 +317,10 @@ impl Walk {
     ) -> Response<AnswerBody> {
         let body = self.live(body);
         let began = Instant::now();
-        leg::address(&mut head.headers, &self.service.name, carried);
+        leg::address(&self.core, &self.state, &mut head.headers, &self.service.name, carried);
+        if let Some(issuer) = &mut self.issuer {
+            issuer.clone_from(site);
+        }
         let answer = leg::peer(&self.state, site, head, body).await;
         let asked = |said| vec![Asked { site: site.clone(), said, elapsed: Some(began.elapsed()) }];
         match answer {
@@ -299,6 +344,8 @@ impl Walk {
         carried: Carried,
         strict: Option<bool>,
     ) -> Response<AnswerBody> {
+        // Whichever answers: nobody says which.
+        self.issuer = None;
         let settings = self.state.settings();
         let limits = &settings.limits;
         if matches!(head.method, Method::GET | Method::HEAD)
@@ -399,6 +446,9 @@ pub(crate) async fn leg(
         Ok(leg) => leg,
         Err(problem) => return problem.into_response(),
     };
+    if let Some(identities) = &core.shared.identities {
+        identities.learn(&state, &head.headers);
+    }
     // A peer's own limits were kept; it adds a few headers to what its client sent.
     let switches = match take_in(&mut head, usize::MAX) {
         Ok(switches) => switches,
@@ -410,15 +460,24 @@ pub(crate) async fn leg(
     // Its place is the peer's; it only counts as one more in flight.
     let in_flight = Rc::new(core.shared.enter(None));
     let client = peer.address;
-    let walk = Walk { core, state, service, client, switch, turn: None, login: None, ticket: in_flight };
+    let identities = core.shared.identities.as_ref().filter(|own| own.is_service(&service.name));
+    // A question about a token, without a scope, causes no calls.
+    let causes = identities.is_none() || !carried.scope.scope.is_empty();
+    let issuer =
+        identities.filter(|own| own.is_issue(&service.name, &head)).map(|_| state.settings().site.clone());
+    let walk =
+        Walk { core, state, service, client, switch, turn: None, login: None, issuer, ticket: in_flight };
     let pause = walk.state.settings().timeouts.body_idle;
     let body = if body.is_end_stream() { LegBody::Empty } else { LegBody::Live(Live::new(body, pause)) };
     let head = Box::new(head);
-    let at = At { from_peer: true, level, ..walk.at(Some(&carried)) };
+    let at = At { from_peer: true, level, ..walk.at(Some(&carried).filter(|_| causes)) };
     let answer = match group {
         Some(group) => Box::pin(walk::create(at, head, body, &group)).await,
         None => walk::local(at, head, body, None).await,
     };
+    if let Ok(response) = &answer {
+        walk.note_issued(response);
+    }
     let mut response = match answer {
         Ok(response) => upgrade::carry_out(response, walk.switch),
         Err(failure) => not_executed(failure, &walk),

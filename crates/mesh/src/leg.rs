@@ -182,7 +182,10 @@ pub(crate) fn settle(handed_on: Option<HandedOn<'_>>, answer: Result<StatusCode,
 }
 
 /// Says in a request what the mesh of another site must know of it.
-pub(crate) fn address(headers: &mut HeaderMap, service: &str, carried: &Carried) {
+pub(crate) fn address(core: &Core, state: &State, headers: &mut HeaderMap, service: &str, carried: &Carried) {
+    if let Some(identities) = &core.shared.identities {
+        identities.name_issuers(&state.settings().site, headers);
+    }
     let texts = [
         (SERVICE, service),
         (SCOPE, &carried.scope.text),

@@ -6,7 +6,7 @@
 //! (connections), `handle` (the walk of a request), `route` (which way it takes), `carry` (which scope it has), `core` (the plan,
 //! remembered), `dispatch` (a plan of several sites), `merging` (one answer of several), `leg` (one request to one site), `upstream` (the local
 //! service), `inflow` and `body` (bodies), `interim`, `upgrade`, `said` and `problem` (answers), `audit`, `observe`. Beside them
-//! `replicas`: writes to replicated resources, and their keeper.
+//! `identity`: tokens of other sites, and `replicas`: writes to replicated resources, and their keeper.
 
 mod alarm;
 mod audit;
@@ -18,6 +18,7 @@ mod dispatch;
 mod front;
 mod handle;
 mod headers;
+mod identity;
 mod idle;
 mod inflow;
 mod interim;
@@ -43,7 +44,9 @@ pub use audit::Audit;
 pub use backstage::{Backstage, Question, Reply};
 pub use core::PeerSeen;
 pub use mesh::{Mesh, StartError};
-pub use settings::{Limits, Link, Replication, Service, Settings, Timeouts, Webhook};
+pub use settings::{
+    Accept, Limits, Link, Login, Named, Replication, Service, Settings, Timeouts, Tokens, Webhook,
+};
 /// Replicated resources, for whoever administers a site.
 pub mod replication {
     pub use crate::replicas::admin::{

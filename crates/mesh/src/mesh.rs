@@ -24,6 +24,7 @@ use crate::carry::{self, Carry, Listener, Secret};
 use crate::core::{Core, PeerSeen, Shared, Snapshot};
 use crate::front;
 use crate::handle::{self, Entry};
+use crate::identity::Identities;
 use crate::metrics::{self, Counts};
 use crate::observe::Observer;
 use crate::replicas::keeper::{self, Making, Opening};
@@ -104,6 +105,8 @@ pub enum StartError {
     Profile(String),
     /// What is kept of replicated resources cannot be opened.
     Replicas(String),
+    /// What is kept of tokens cannot be opened.
+    Tokens(String),
     /// A thread cannot be started.
     Thread(io::Error),
 }
@@ -113,7 +116,9 @@ impl fmt::Display for StartError {
         match self {
             StartError::Bind { address, source } => write!(f, "cannot listen at {address}: {source}"),
             StartError::Identity(error) => error.fmt(f),
-            StartError::Profile(why) | StartError::Replicas(why) => f.write_str(why),
+            StartError::Profile(why) | StartError::Replicas(why) | StartError::Tokens(why) => {
+                f.write_str(why)
+            }
             StartError::Thread(error) => write!(f, "cannot start a thread: {error}"),
         }
     }
@@ -153,6 +158,10 @@ impl Mesh {
             ..carry::Limits::default()
         };
         let carry = Carry::new(&settings.profile.propagation, Secret::new(secret), limits);
+        let kept_at = settings.tokens.as_ref().and_then(|own| own.directory.as_deref());
+        let identities = settings.profile.identity.as_ref();
+        let identities = identities.map(|profile| Identities::open(profile, &secret, kept_at)).transpose();
+        let identities = identities.map_err(StartError::Tokens)?;
         let (orders, ordered) = unbounded_channel();
         let replicas = kept.is_some().then(|| Replicas {
             known: Arc::default(),
@@ -172,6 +181,7 @@ impl Mesh {
             peers: Mutex::default(),
             started: Instant::now(),
             replicas,
+            identities,
         });
         let mut mesh = Mesh { shared, cores: Vec::new(), keeper: None, bound: Mutex::default() };
         let (snapshot, tls) = snapshot(settings, &mesh.shared.revoked)?;

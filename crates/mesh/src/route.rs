@@ -8,12 +8,13 @@ use std::time::Instant;
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderValue};
 use http::request::Parts;
-use scope::{Diagnostic, Plan};
+use scope::{Diagnostic, Plan, Site};
 use serde_json::{Map, Value, json};
 
 use crate::carry::{self, Carrier, Found, Listener};
 use crate::core::{Core, ServiceState, State};
 use crate::handle::Entry;
+use crate::identity::Place;
 use crate::leg::{Carried, MOST_HOPS};
 use crate::problem::Problem;
 
@@ -25,6 +26,8 @@ pub(crate) enum Route {
     Unscoped,
     /// As its scope says.
     Scoped(Carried, Rc<Plan>),
+    /// It asks about a token that another site issued, which knows.
+    Validation(Site),
     /// Nowhere, for its scope.
     Refused(Problem),
 }
@@ -49,6 +52,14 @@ impl Asker<'_> {
         if self.core.shared.bypass.load(Ordering::Relaxed) {
             // Whatever scope it brought was taken out, so that also a path with one leads to the service.
             return Route::Bypassed;
+        }
+        // What a malformed scope left of the head is not to be sent on.
+        let whole = !matches!(found, Err(carry::Error::Malformed { .. }));
+        let identities = self.core.shared.identities.as_ref().filter(|_| whole);
+        match identities.and_then(|identities| identities.place(self.entry, head)) {
+            Some(Place::Issuer(site)) => return Route::Validation(site),
+            Some(Place::Here) => return Route::Unscoped,
+            None => {}
         }
         let carried = match found.map_err(Problem::from).and_then(|found| self.carried(found, &head.headers))
         {
@@ -117,6 +128,9 @@ impl Asker<'_> {
     /// Counts a scoped request, and begins its line of the audit, if one is kept.
     pub(crate) fn scoped(&self, head: &Parts, carried: &Carried, plan: &Plan) -> Scoped {
         self.core.counts.scoped.add(1);
+        if let (Some(identities), Listener::Public) = (&self.core.shared.identities, self.entry.listener) {
+            identities.scoped(self.state, carried, &head.headers);
+        }
         let token = carried.token.filter(|_| self.entry.listener == Listener::Public);
         let line = self.who_and_what(head).map(|mut line| {
             line.insert("entered".to_owned(), carried.entered.name().into());

@@ -1,6 +1,7 @@
 //! What a mesh is told: one snapshot, replaced as a whole on a reload.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,6 +35,8 @@ pub struct Settings {
     pub link: Option<Link>,
     /// How replicated resources are kept; nothing where there can be none.
     pub replication: Option<Replication>,
+    /// Whose tokens of other sites are honoured here; nothing where none are.
+    pub tokens: Option<Tokens>,
     /// Serve what is simple, plain HTTP/1.1 to plain services of this site, without hyper.
     pub thin: bool,
     /// How much of each thing there may be.
@@ -71,6 +74,73 @@ pub struct Replication {
     pub credentials: BTreeMap<String, Vec<(HeaderName, HeaderValue)>>,
     /// Who is told when every replica has executed what this site accepted.
     pub webhook: Option<Webhook>,
+}
+
+/// Which tokens of other sites are honoured here, and how this site's users are found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tokens {
+    /// Where it is remembered which site issued which token: an existing directory of this site's own. The mesh starts
+    /// with this, and keeps to it on a reload. Without, it is forgotten at the end.
+    pub directory: Option<PathBuf>,
+    /// What the paths of the identity service begin with at this site.
+    pub prefix: String,
+    /// What this site's identity service knows Archipel by.
+    pub login: Option<Login>,
+    /// The sites whose tokens are honoured.
+    pub accept: BTreeMap<Site, Accept>,
+}
+
+/// What this site's identity service knows Archipel by.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Login {
+    /// A user of this site.
+    pub user: Named,
+    /// The project in which that user may look for users, projects and roles.
+    pub project: Named,
+    /// Its password.
+    pub password: String,
+}
+
+/// It does not show the password.
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Login({} for {})", self.user, self.project)
+    }
+}
+
+/// A user or a project, by its name in a domain.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Named {
+    /// The name of the domain.
+    pub domain: String,
+    /// The name.
+    pub name: String,
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.domain, self.name)
+    }
+}
+
+/// For which projects the tokens of another site are honoured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Accept {
+    /// For each, as the project of the same name here.
+    All,
+    /// For these, each as one of this site's.
+    Projects(BTreeMap<Named, Named>),
+}
+
+impl Accept {
+    /// The project of this site that one of the other site is here.
+    #[must_use]
+    pub fn project(&self, theirs: &Named) -> Option<Named> {
+        match self {
+            Accept::All => Some(theirs.clone()),
+            Accept::Projects(projects) => projects.get(theirs).cloned(),
+        }
+    }
 }
 
 /// Somebody who is told by a POST.

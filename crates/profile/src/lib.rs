@@ -2,8 +2,10 @@
 //!
 //! A profile is a TOML file under `profiles/`, built into the binary. It says which services the
 //! application has and what else they are called, what they hand on from the request they serve to the
-//! calls they make, how their lists look, and how their resources are replicated; nothing else in Archipel knows an application by name.
+//! calls they make, how their lists look, how their resources are replicated and how their users' tokens are
+//! validated; nothing else in Archipel knows an application by name.
 
+mod identity;
 mod kinds;
 mod lists;
 mod path;
@@ -16,6 +18,7 @@ use std::fmt;
 use scope::Services;
 use serde::Deserialize;
 
+pub use identity::{Find, Identity, Issue, Lookup, Owned, Says, Template, Validate};
 pub use kinds::{Class, Doubt, Item, Kind, Kinds, NamedBy, Rule};
 pub use lists::{List, Lists, Next, Paging, Sort, Totals};
 pub use propagation::{Form, Header, Origin, Propagation, ServiceToken};
@@ -52,6 +55,8 @@ pub struct Profile {
     /// The kinds of resources that can be replicated. The first whose path fits counts.
     #[serde(default)]
     pub kinds: Kinds,
+    /// How tokens of its users are issued and validated, if it has any that other sites may honour.
+    pub identity: Option<Identity>,
 }
 
 impl Profile {
@@ -104,6 +109,14 @@ impl Profile {
         }
         if let Some((kind, why)) = profile.kinds.0.iter().find_map(|kind| Some((kind, kind.fault()?))) {
             return Err(Error::Kind { name: kind.name.clone(), why });
+        }
+        if let Some(identity) = &profile.identity {
+            if !known(&identity.service) {
+                return Err(Error::NoService { part: "identity", name: identity.service.clone() });
+            }
+            if let Some(why) = identity.fault() {
+                return Err(Error::Identity { why });
+            }
         }
         match profile.lists.fault() {
             Some(why) => Err(Error::Lists { why }),
@@ -163,6 +176,11 @@ pub enum Error {
         /// What is wrong.
         why: &'static str,
     },
+    /// Tokens cannot be honoured as the profile wants.
+    Identity {
+        /// What is wrong.
+        why: String,
+    },
     /// A service is not one of the application's, by its canonical name.
     NoService {
         /// The part of the profile that names it.
@@ -182,6 +200,7 @@ impl fmt::Display for Error {
             Error::Header { name, why } => write!(f, "the header `{name}` {why}"),
             Error::Lists { why } => write!(f, "`lists`: {why}"),
             Error::Kind { name, why } => write!(f, "the kind `{name}`: {why}"),
+            Error::Identity { why } => write!(f, "`identity`: {why}"),
             Error::NoService { part, name } => write!(f, "`{part}` names `{name}`, which is no service"),
         }
     }

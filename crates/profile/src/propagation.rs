@@ -94,9 +94,14 @@ impl Propagation {
         }
         names.extend(self.sender.iter().map(String::as_str));
         names.extend(self.service_tokens.iter().map(|token| token.header.as_str()));
-        let bad = names.into_iter().find(|name| name.is_empty() || !name.bytes().all(is_token))?;
+        let bad = names.into_iter().find(|name| !is_header(name))?;
         Some((bad, "is not the name of a header"))
     }
+}
+
+/// Whether this can be a header's name.
+pub(crate) fn is_header(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(is_token)
 }
 
 /// Whether a header's name may have this byte (RFC 9110, `tchar`).

@@ -5,7 +5,7 @@
 //! bound, each fault drawn where it stands.
 //!
 //! In the order in which a file meets them: `table` (TOML to keys and values, with their places),
-//! `read`, `service` and `replication` (keys to settings), `limits` and `address`, `names` (zones and scopes against
+//! `read`, `service`, `replication` and `tokens` (keys to settings), `limits` and `address`, `names` (zones and scopes against
 //! the sites), `fault`.
 
 mod address;
@@ -16,6 +16,7 @@ mod read;
 mod replication;
 mod service;
 mod table;
+mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -33,6 +34,7 @@ pub use address::{Endpoint, Upstream, endpoint};
 pub use fault::{Code, Fault, Faults};
 pub use limits::{Limits, Timeouts};
 pub use replication::Replication;
+pub use tokens::{Accept, Login, Named, Tokens};
 
 /// A file that was read and is valid. Plain data: two readings can be compared.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,6 +73,8 @@ pub struct Settings {
     pub zones: BTreeMap<String, String>,
     /// How replicated resources are kept; nothing where there are to be none.
     pub replication: Option<Replication>,
+    /// Which tokens of other sites are honoured here.
+    pub tokens: Option<Tokens>,
     /// How much of each thing there may be.
     pub limits: Limits,
     /// How long each thing may take.
@@ -249,6 +253,9 @@ impl fmt::Display for Config {
         write!(f, "services {}", listed(self.services.keys()))?;
         if !self.peers.is_empty() {
             write!(f, "\npeers    {}", listed(self.peers.keys()))?;
+        }
+        if let Some(tokens) = self.tokens.as_ref().filter(|tokens| !tokens.accept.is_empty()) {
+            write!(f, "\ntokens   honoured of {}", listed(tokens.accept.keys()))?;
         }
         if !self.zones.is_empty() {
             write!(f, "\nzones    {}", listed(self.zones.keys()))?;

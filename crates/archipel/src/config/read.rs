@@ -15,6 +15,7 @@ use super::fault::{Code, Fault};
 use super::names;
 use super::service;
 use super::table::{Entry, Table};
+use super::tokens::{Beside, Tokens};
 use super::{Audit, CA, CERTIFICATE, KEY, Limits, Link, Mode, Peer, Replication, Settings, Timeouts};
 
 /// What a name of the language is.
@@ -44,6 +45,13 @@ pub(super) fn settings(mut root: Table<'_>) -> Option<Settings> {
     let audit = audit(root.table("audit"));
     let replication = Replication::read(root.table("replication"), &dialect.services);
     let thin = thin(root.table("http"));
+    let beside = Beside {
+        profile: profile.as_ref().map(|(_, profile)| profile),
+        here: site.as_ref().map(Spanned::get_ref),
+        peers: &peers,
+        joins: !link.join.is_empty(),
+    };
+    let tokens = root.take("tokens").and_then(|entry| Tokens::read(entry, &beside));
     let mut read = services(&mut root, &dialect.services);
 
     let listeners = read.values().flat_map(|read| &read.listeners);
@@ -65,10 +73,15 @@ pub(super) fn settings(mut root: Table<'_>) -> Option<Settings> {
     for (service, scope) in read.values_mut().zip(scopes) {
         service.service.scope = scope;
     }
-    root.finish();
-
-    let (profile_name, profile) = profile?;
+    let Some((profile_name, profile)) = profile else {
+        root.finish();
+        return None;
+    };
     let services = read.into_iter().map(|(name, read)| (name, read.service)).collect();
+    if let Some(tokens) = &tokens {
+        tokens.check(&root, &profile, &services);
+    }
+    root.finish();
     Some(Settings {
         site: site?.into_inner(),
         profile_name,
@@ -84,6 +97,7 @@ pub(super) fn settings(mut root: Table<'_>) -> Option<Settings> {
         services,
         zones,
         replication,
+        tokens,
         limits,
         timeouts,
         audit,

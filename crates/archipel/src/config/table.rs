@@ -249,6 +249,14 @@ impl<'d> Entry<'d> {
         self.note(Code::Type, format!("is {expected}, not {found}"), format!("expected {expected}"));
     }
 
+    pub(super) fn is_string(&self) -> bool {
+        matches!(self.value, DeValue::String(_))
+    }
+
+    pub(super) fn is_table(&self) -> bool {
+        matches!(self.value, DeValue::Table(_))
+    }
+
     pub(super) fn string(&self) -> Option<&str> {
         let string = self.value.as_str();
         if string.is_none() {

@@ -110,6 +110,7 @@ fn settings(upstream: SocketAddr, credential: bool) -> Settings {
         sites: Arc::new(Fixed { atlas: Atlas::new(["A", "B"].map(site)).unwrap(), peers: BTreeMap::new() }),
         profile,
         observe: false,
+        tokens: None,
         thin: false,
         services: BTreeMap::from([("image".to_owned(), service)]),
         link: None,

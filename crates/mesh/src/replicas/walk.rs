@@ -370,7 +370,7 @@ impl<'a> At<'a> {
             None => self.unscoped(&head)?,
         };
         let began = Instant::now();
-        leg::address(&mut head.headers, &self.service.name, &carried);
+        leg::address(self.core, self.state, &mut head.headers, &self.service.name, &carried);
         let answer = leg::peer(self.state, site, Box::new(head), body).await;
         let mut response = answer?;
         let said = Said::Status(response.status().as_u16());

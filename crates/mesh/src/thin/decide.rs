@@ -54,11 +54,15 @@ pub(super) fn decide<'c>(
     if settings.observe || replicated || !service.upstreams.are_plain() {
         return Decision::HandOver;
     }
+    // Tokens that are issued are noted, and other sites' are asked about.
+    let identities = core.shared.identities.as_ref().filter(|own| own.is_service(&service.name));
     // Who logs in is known by the target, and the audit has it.
-    let wants_target = entry.listener == Listener::Internal || core.shared.audit.is_on();
+    let wants_target =
+        entry.listener == Listener::Internal || identities.is_some() || core.shared.audit.is_on();
     let Some(mut parts) = reading.parts(bytes, head, wants_target) else { return Decision::HandOver };
     if !matches!(take_in(&mut parts, settings.limits.headers), Ok(false))
         || entry.login(&core.shared.carry, &parts).is_some()
+        || identities.is_some_and(|own| own.concerns(&service.name, &parts))
     {
         return Decision::HandOver;
     }
@@ -73,7 +77,7 @@ pub(super) fn decide<'c>(
             parts.headers.remove(STRICT);
             (Some(asker.scoped(&parts, &carried, &plan)), Some(carried))
         }
-        Route::Scoped(..) | Route::Refused(_) => return Decision::HandOver,
+        Route::Scoped(..) | Route::Validation(_) | Route::Refused(_) => return Decision::HandOver,
     };
     let ticket = core.shared.enter(None);
     if !ticket.here(carried.is_some(), settings.limits.requests) {

@@ -14,6 +14,7 @@ mod harness;
 mod headers;
 mod hedging;
 mod http2;
+mod identity;
 mod interim;
 mod limits;
 mod lists;

@@ -20,6 +20,8 @@ mod harness;
 mod headers;
 #[path = "../http/http2.rs"]
 mod http2;
+#[path = "../http/identity/mod.rs"]
+mod identity;
 #[path = "../http/interim.rs"]
 mod interim;
 #[path = "../http/limits.rs"]

@@ -139,7 +139,7 @@ pub fn site(name: &str) -> Site {
     Site::new(name).unwrap()
 }
 
-fn link_of(authority: &Authority, name: &str) -> Link {
+pub fn link_of(authority: &Authority, name: &str) -> Link {
     Link {
         listen: ANY_PORT,
         identity: Arc::new(authority.issue(name).unwrap()),
@@ -155,7 +155,7 @@ fn sites(name: &str, peers: BTreeMap<Site, String>) -> Arc<Fixed> {
     Arc::new(Fixed { atlas: Atlas::new([site(name), site(other)]).unwrap(), peers })
 }
 
-fn settings(name: &str, upstreams: Vec<Target>) -> Settings {
+pub fn settings(name: &str, upstreams: Vec<Target>) -> Settings {
     let profile = Profile::named("rest").unwrap();
     let service = Service {
         public: vec![ANY_PORT],
@@ -175,6 +175,7 @@ fn settings(name: &str, upstreams: Vec<Target>) -> Settings {
         services: BTreeMap::from([("image".to_owned(), service)]),
         link: None,
         replication: None,
+        tokens: None,
         thin: crate::THIN,
         limits: Limits {
             header_bytes: 32 << 10,

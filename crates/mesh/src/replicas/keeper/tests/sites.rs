@@ -257,6 +257,7 @@ fn settings(isle: &Isle, authority: &Authority) -> Settings {
         sites: Arc::new(Fixed { atlas: Atlas::new([site(isle.name)]).unwrap(), peers: BTreeMap::new() }),
         profile,
         observe: false,
+        tokens: None,
         thin: false,
         services: BTreeMap::from([("image".to_owned(), service)]),
         link: Some(Link {
