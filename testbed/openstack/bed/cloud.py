@@ -31,10 +31,10 @@ class Cloud:
         self.token = headers["X-Subject-Token"]
         self.project_id, self.user_id = answer["token"]["project"]["id"], answer["token"]["user"]["id"]
 
-    def send(self, service, method, path, body=None, data=None):
-        """An answer's JSON and its headers."""
+    def send(self, service, method, path, body=None, data=None, more=None):
+        """An answer's JSON and its headers; `more` are headers of the request."""
         url = self.site.url(service, self.side) + PREFIXES.get(service, "") + path
-        headers = dict(VERSIONS.get(service, {}))
+        headers = VERSIONS.get(service, {}) | (more or {})
         if self.token:
             headers["X-Auth-Token"] = self.token
         if body is not None:
@@ -52,8 +52,8 @@ class Cloud:
         except OSError as error:
             raise Failure(f"{self.site.name}: {method} {url}: {error}") from error
 
-    def get(self, service, path):
-        return self.send(service, "GET", path)[0]
+    def get(self, service, path, more=None):
+        return self.send(service, "GET", path, more=more)[0]
 
     def post(self, service, path, body):
         return self.send(service, "POST", path, body)[0]
