@@ -9,6 +9,8 @@ import socket
 from pathlib import Path
 
 HOST = "127.0.0.1"
+# Where this package is.
+PYTHON_PATH = Path(__file__).resolve().parents[1]
 REGION = "RegionOne"
 
 # The services that listen, by the names of their APIs, in the order of their ports.
@@ -19,8 +21,8 @@ SUFFIXES = {"identity": "/v3", "compute": "/v2.1"}
 # Below the range that Linux takes ports of outgoing connections from (32768 and up), so that nobody gets them by chance.
 FIRST_BASE, LAST_BASE = 20000, 32000
 PORTS_PER_SITE = 100
-# Within the ports of a site: the services themselves, then where Archipel listens for them, then its link.
-UPSTREAM, PUBLIC, INTERNAL, LINK = 0, 10, 20, 30
+# Within the ports of a site: the services themselves, then where Archipel listens for them, then its link, and where the others reach that.
+UPSTREAM, PUBLIC, INTERNAL, LINK, WAN = 0, 10, 20, 30, 31
 # Within the first ports, which all sites share.
 DATABASE, BROKER, BROKER_PEERS, BROKER_NAMES = 0, 1, 2, 3
 
@@ -57,8 +59,26 @@ class Site:
         return self.url(service, side) + SUFFIXES.get(service, "")
 
     @property
+    def link_host(self):
+        """An address of its own, by which the network between the sites knows who sends."""
+        return f"127.0.0.{10 + self.number}"
+
+    @property
+    def link_port(self):
+        return self.base + LINK
+
+    @property
     def link(self):
-        return f"{HOST}:{self.base + LINK}"
+        return f"{self.link_host}:{self.link_port}"
+
+    @property
+    def wan_port(self):
+        return self.base + WAN
+
+    @property
+    def reached_at(self):
+        """The link as the others reach it: through the network between the sites."""
+        return f"{HOST}:{self.wan_port}"
 
     @property
     def disks(self):
@@ -107,7 +127,7 @@ class Bed:
         shared = [self.port(which) for which in (DATABASE, BROKER, BROKER_PEERS, BROKER_NAMES)]
         sides = (UPSTREAM, PUBLIC, INTERNAL)
         own = [site.port(service, side) for site in self.sites for service in SERVICES for side in sides]
-        return shared + own + [site.base + LINK for site in self.sites]
+        return shared + own + [port for site in self.sites for port in (site.link_port, site.wan_port)]
 
 
 def default_directory():

@@ -3,6 +3,7 @@
 import json
 import subprocess
 
+from . import wan
 from .layout import INTERNAL, PUBLIC, SERVICES, UPSTREAM, Failure, write
 from .process import Process, environment, run, stop
 
@@ -30,6 +31,8 @@ def text(site):
         "",
         "[link]",
         f'listen = "{site.link}"',
+        f'advertise = "{site.reached_at}"',
+        f'source = "{site.link_host}"',
         "",
         "[timeouts]",
         'drain = "3s"',
@@ -40,7 +43,7 @@ def text(site):
     if others:
         lines.insert(2, 'identity = "identity"')
     for other in others:
-        lines += ["", f"[peers.{other.name}]", f'address = "{other.link}"']
+        lines += ["", f"[peers.{other.name}]", f'address = "{other.reached_at}"']
     for service in SERVICES:
         lines += [
             "",
@@ -54,6 +57,7 @@ def text(site):
 
 def start(bed, binary):
     """Writes the configurations, starts every site's Archipel, and waits until each reaches all others."""
+    wan.start(bed)
     for site in bed.sites:
         write(config(site), text(site))
         identity = directory(site) / "identity"
