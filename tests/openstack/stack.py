@@ -3,7 +3,6 @@
 import hashlib
 import http.client
 import json
-import os
 import subprocess
 import sys
 import time
@@ -16,7 +15,7 @@ TESTBED = ROOT / "testbed" / "openstack"
 sys.path.insert(0, str(TESTBED))
 
 from bed import layout, mesh, wan  # noqa: E402
-from bed.process import environment  # noqa: E402
+from bed.process import PYTHON, environment  # noqa: E402
 
 PATIENCE_SECONDS = 180
 VERSIONS = {"compute": {"OpenStack-API-Version": "compute 2.79"}, "placement": {"OpenStack-API-Version": "placement 1.30"}}
@@ -176,16 +175,22 @@ class Stack:
         command = [self.said["archipel"], *arguments, "--config", str(config)]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
-    def openstack(self, cloud, *arguments, scope=None, **variables):
-        """Runs the stock client with the plugin; its JSON, or its text for what has no format."""
-        given = {"OS_CLIENT_CONFIG_FILE": self.said["clouds"], "OS_CLOUD": cloud, **variables}
-        path = os.pathsep.join([str(ROOT / "clients" / "openstack" / "src"), str(self.bed.directory / "client")])
-        command = ["openstack", *arguments, *(["--scope", scope] if scope else [])]
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, env=environment(self.bed, {**given, "PYTHONPATH": path})
-        )
+    def openstack(self, cloud, *arguments):
+        """Runs the stock client with the plugin; what it printed."""
+        given = {"OS_CLIENT_CONFIG_FILE": self.said["clouds"], "OS_CLOUD": cloud}
+        given["PYTHONPATH"] = str(self.plugin())
+        command = ["openstack", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment(self.bed, given))
         assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
         return done.stdout
+
+    def plugin(self):
+        """A directory with the plugin, installed as a user would, but beside the system's packages."""
+        directory = self.bed.directory / "client"
+        if not directory.exists():
+            command = [PYTHON, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+            subprocess.run([*command, "--target", str(directory), str(ROOT / "clients" / "openstack")], check=True)
+        return directory
 
     def until(self, what, condition, seconds=PATIENCE_SECONDS):
         """Waits for a condition, and fails with its name."""
