@@ -1,0 +1,1 @@
+"""Scopes for the `openstack` client."""

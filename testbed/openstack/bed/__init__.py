@@ -1,0 +1,1 @@
+"""Real OpenStack sites on one machine, to try Archipel with."""

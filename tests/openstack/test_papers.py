@@ -1,0 +1,93 @@
+"""The commands that the papers print, with the stock client and the plugin, their scopes quoted for the shell."""
+
+import json
+import os
+import tempfile
+import unittest
+import uuid
+
+from harness import STACK, Site1, Site2, Site3
+from stack import digest
+
+# The papers' other names for the sites, as zones.
+NAMES = {"DC 1": Site1, "DC 2": Site2, "Zone1": Site1, "Zone2": Site2, "Zone3": Site3}
+# What a server needs in any cloud, and the papers leave out.
+SERVER = ("--flavor", "tiny", "--network", "net", "--wait")
+
+
+def run(*arguments):
+    return STACK.openstack("Site1-alice", *arguments)
+
+
+def shown(*arguments):
+    return json.loads(run(*arguments, "-f", "json"))
+
+
+class Papers(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        for name, site in NAMES.items():
+            STACK.archipel(Site1, "zone", "set", f"{name}={site}")
+        cls.contents = {site: os.urandom(4096) for site in (Site1, Site2)}
+        # At Site1 and at Site2, each its own; `remote` is at Site2 only.
+        cls.debian = {site: STACK.client(site).image("debian", cls.contents[site]) for site in cls.contents}
+        STACK.client(Site2).image("remote", cls.contents[Site2])
+
+    @classmethod
+    def tearDownClass(cls):
+        for site, image in cls.debian.items():
+            STACK.client(site).ask("DELETE", "image", f"/images/{image}")
+
+    def boots(self, site, *scope, image="debian"):
+        """A server at Site1 whose disk is that site's image."""
+        made = shown("server", "create", "my-vm", "--image", image, *SERVER, *scope)
+        self.assertEqual(made["status"], "ACTIVE", made)
+        self.assertEqual(STACK.disk(Site1, made["id"]), digest(self.contents[site]))
+
+    def test_a_local_boot(self):
+        self.boots(Site1)
+
+    def test_a_boot_with_the_image_of_another_site(self):
+        self.boots(Site2, "--scope-ctx", "{ compute: Site1, image: Site2 }")
+        self.boots(Site1, "--scope", "{ compute: DC 1, image: DC 1 }")
+        self.boots(Site2, "--scope", "{ compute: DC 1, image: DC 2 }")
+        self.boots(Site2, "--os-scope", '{"Compute": "Zone1", "Image": "Zone2"}')
+
+    def test_a_boot_with_the_image_of_whoever_has_it(self):
+        self.boots(Site2, "--scope-ctx", "{ compute: Site1, image: Site1|Site2 }", image="remote")
+        self.boots(Site2, "--scope-ctx", "{ compute: Site1, image: around(Site1, 10s) }", image="remote")
+
+    def test_the_servers_of_two_sites(self):
+        image, _ = STACK.image(Site2)
+        there = STACK.client(Site2).booted("listed", image)
+        listed = shown("server", "list", "--scope-ctx", "{ compute: Site1&Site2 }")
+        self.assertEqual({row["Site"] for row in listed} - {Site1}, {Site2})
+        self.assertIn(there, [row["ID"] for row in listed])
+
+    def replicated(self, *arguments):
+        name = f"debian-{uuid.uuid4()}"
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(self.contents[Site1])
+            file.flush()
+            return shown("image", "create", name, "--file", file.name, *arguments)["id"]
+
+    def test_an_image_at_several_sites(self):
+        made = {
+            self.replicated("--scope-ctx", "{ glance: Site1&Site2&Site3 }"): (Site1, Site2, Site3),
+            self.replicated("--scope", "{ image: DC 1 & DC 2 }"): (Site1, Site2),
+            self.replicated("--scope", '{"Identity": "Zone1", "Image": "Zone1 && Zone2 && Zone3"}'): (Site1, Site2, Site3),
+        }
+        for image, sites in made.items():
+            for site in sites:
+                path = f"/images/{image}/file"
+                there = lambda site=site, path=path: STACK.client(site).get("image", path).content == self.contents[Site1]
+                STACK.until(f"{image} is at {site}", there)
+
+    def test_a_server_at_one_of_two_sites(self):
+        scope = '{"Identity": "Zone1", "Compute": "Zone1||Zone2", "Image": "Zone1"}'
+        made = shown("server", "create", "my-vm", "--image", "debian", *SERVER, "--scope", scope)
+        self.assertEqual(made["status"], "ACTIVE", made)
+
+    def test_the_sites(self):
+        listed = {row["Site"]: row["Reach"] for row in shown("site", "list")}
+        self.assertEqual(listed, {Site1: "here", Site2: "reachable", Site3: "reachable"})
