@@ -64,9 +64,9 @@ class Cloud:
     def patch(self, service, path, body):
         return self.send(service, "PATCH", path, body)[0]
 
-    def ensure(self, service, plural, name, body, where=""):
-        """The resource of this name, made if it is not there; `name` is kept at the end of a warm start too."""
-        for item in self.get(service, f"/{plural}?name={name}{where}")[plural]:
+    def ensure(self, service, plural, name, body):
+        """The resource of this name, made if it is not there."""
+        for item in self.get(service, f"/{plural}?name={name}")[plural]:
             if item["name"] == name:
                 return item
         single = plural[:-1]

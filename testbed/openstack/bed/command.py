@@ -4,6 +4,7 @@ import argparse
 import fcntl
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from .layout import Failure, default_directory
@@ -32,6 +33,12 @@ class Progress:
     @property
     def seconds(self):
         return time.monotonic() - self.began
+
+
+def each(sites, work):
+    """Does something for every site at once; what it found, by site."""
+    with ThreadPoolExecutor(len(sites)) as pool:
+        return dict(zip([site.name for site in sites], pool.map(work, sites)))
 
 
 def locked(directory):

@@ -5,7 +5,7 @@ import subprocess
 
 from . import wan
 from .layout import INTERNAL, PUBLIC, SERVICES, UPSTREAM, Failure, write
-from .process import Process, environment, run, stop
+from .process import Process, environment, run
 
 READY_SECONDS = 60
 
@@ -55,37 +55,30 @@ def text(site):
     return "\n".join(lines) + "\n"
 
 
-def start(bed, binary):
-    """Writes the configurations, starts every site's Archipel, and waits until each reaches all others."""
+def start(bed, binary, sites=None):
+    """Writes the configurations, starts the Archipels of these sites or of all, and waits until those that run reach each other."""
     wan.start(bed)
-    for site in bed.sites:
+    for site in sites or bed.sites:
         write(config(site), text(site))
         identity = directory(site) / "identity"
         if not (identity / "site-key.pem").exists():
             run(bed, [binary, "init", "--site", site.name, "--authority", bed.directory / "authority", "--out", identity])
         run(bed, [binary, "check", config(site)])
         process(site).start([binary, "run", config(site)])
-    for site in bed.sites:
-        process(site).wait(lambda site=site: linked(site, binary), "not every other site is reachable", READY_SECONDS)
+    running = [site for site in bed.sites if process(site).pid()]
+    for site in running:
+        process(site).wait(lambda site=site: linked(site, running, binary), "not every other site is reachable", READY_SECONDS)
 
 
-def linked(site, binary):
-    """Whether this site's Archipel reaches those of all others."""
+def linked(site, others, binary):
+    """Whether this site's Archipel reaches those of the others."""
     command = [str(binary), "sites", "--json", "--config", str(config(site))]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(site.bed), check=False)
     if done.returncode != 0:
         return False
     said = json.loads(done.stdout)
     reached = {entry["site"] for entry in said["sites"] if entry["reach"] in ("here", "reachable")}
-    return {other.name for other in site.bed.sites} <= reached
-
-
-def end(bed):
-    stop([process(site) for site in bed.sites])
-
-
-def running(bed):
-    return all(process(site).pid() for site in bed.sites)
+    return {other.name for other in others} <= reached
 
 
 def usable(binary):

@@ -8,7 +8,7 @@ import hashlib
 import os
 
 from .cloud import Cloud
-from .layout import PASSWORD, REGION, SERVICES, UPSTREAM, Failure, write
+from .layout import PASSWORD, REGION, SERVICES, Failure, write
 from .process import run
 
 SERVICE_USERS = ("glance", "placement", "nova", "neutron")
@@ -52,26 +52,33 @@ def identity(site):
     """Users, projects and roles; returns what was made, for `sites.json`."""
     cloud = Cloud(site)
     default = {"domain_id": "default"}
-    role_ids = {
-        name: cloud.ensure("identity", "roles", name, {})["id"] for name in ("admin", "member", "reader", "service")
+    role_ids = ensure_all(cloud, "roles", {name: {} for name in ("admin", "member", "reader", "service")})
+    project_ids = ensure_all(cloud, "projects", {name: default for name in ("service", *projects(site))})
+    people = roles(site)
+    user_ids = ensure_all(cloud, "users", {name: {**default, "password": PASSWORD} for name in (*SERVICE_USERS, *people)})
+    wanted = [(name, "service", role) for name in SERVICE_USERS for role in ("admin", "service")]
+    wanted += [(name, project, role) for name, where in people.items() for project, role in where.items()]
+    have = {
+        (entry["user"]["id"], entry["scope"]["project"]["id"], entry["role"]["id"])
+        for entry in cloud.get("identity", "/role_assignments")["role_assignments"]
+        if "user" in entry and "project" in entry["scope"]
     }
-    project_ids = {
-        name: cloud.ensure("identity", "projects", name, default)["id"] for name in ("service", *projects(site))
-    }
-
-    def user(name, grants):
-        made = cloud.ensure("identity", "users", name, {**default, "password": PASSWORD})["id"]
-        for project, role in grants:
-            cloud.put("identity", f"/projects/{project_ids[project]}/users/{made}/roles/{role_ids[role]}")
-        return made
-
-    for name in SERVICE_USERS:
-        user(name, [("service", "admin"), ("service", "service")])
-    users = {
-        name: {"id": user(name, where.items()), "password": PASSWORD, "roles": where}
-        for name, where in roles(site).items()
-    }
+    for name, project, role in wanted:
+        user, where, what = user_ids[name], project_ids[project], role_ids[role]
+        if (user, where, what) not in have:
+            cloud.put("identity", f"/projects/{where}/users/{user}/roles/{what}")
+    users = {name: {"id": user_ids[name], "password": PASSWORD, "roles": where} for name, where in people.items()}
     return {"projects": project_ids, "users": users}
+
+
+def ensure_all(cloud, plural, wanted):
+    """The ids of what is wanted by name; what is not there yet is made."""
+    have = {item["name"]: item["id"] for item in cloud.get("identity", f"/{plural}")[plural]}
+    single = plural[:-1]
+    for name, body in wanted.items():
+        if name not in have:
+            have[name] = cloud.post("identity", f"/{plural}", {single: {"name": name, **body}})[single]["id"]
+    return {name: have[name] for name in wanted}
 
 
 def catalog(site):
