@@ -6,16 +6,21 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::{ACCEPT_ENCODING, HeaderValue};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use merge::{Ahead, Early};
-use plan::{Answer, Asked, Effect, Event, Knowledge, Leg, Reach, Request, Rules, Run, Sent, Timer, Why};
+use plan::{
+    Answer, Asked, Effect, Event, Finding, Knowledge, Leg, Reach, Request, Rules, Run, Sent, Timer, Why,
+};
+use profile::Judge;
 use scope::{Level, Plan, Site};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
 use crate::body::{AnswerBody, LegBody, Tape};
 use crate::core::{Core, ServiceState, State};
+use crate::judging::judged;
 use crate::leg::{self, Carried, LegFailure};
 use crate::merging::{self, Chosen, Combine};
 use crate::problem::{Problem, UNSENT};
@@ -48,7 +53,8 @@ pub(crate) enum Bodies {
     Taped(Rc<RefCell<Tape>>),
 }
 
-type Ended = (Leg, Instant, Result<Response<AnswerBody>, LegFailure>);
+type Outcome = Result<(Response<AnswerBody>, Finding), LegFailure>;
+type Ended = (Leg, Instant, Outcome);
 
 /// What is under way.
 #[derive(Default)]
@@ -67,6 +73,8 @@ struct Legs {
     timers: BTreeMap<(Instant, usize), Timer>,
     /// What requests to other sites have in common.
     addressed: Option<Box<Parts>>,
+    /// What the profile says of answers to this request.
+    judge: Option<Rc<Judge>>,
 }
 
 impl Dispatch {
@@ -76,14 +84,15 @@ impl Dispatch {
             Combine::prepare(&mut self.head.headers);
         }
         let settings = self.state.settings();
-        let rules = Rules { hedge_after: settings.timeouts.hedge, leg_timeout: NEVER, ..Rules::default() };
+        let rules = Rules { hedge_after: settings.timeouts.hedge, leg_timeout: NEVER };
         let knowledge = Knows { dispatch: &self };
         let mut run = match Run::new(plan, request, &rules, &knowledge) {
             Ok(run) => run,
             Err(refused) => return Problem::refused(refused).into_response(),
         };
         self.core.budget.borrow_mut().earn();
-        let mut legs = Legs::default();
+        let judge = self.judge();
+        let mut legs = Legs { judge, ..Legs::default() };
         let mut early = self.combine.as_ref().and_then(Combine::early);
         let mut effects = Vec::new();
         run.start(&mut effects);
@@ -157,6 +166,16 @@ impl Dispatch {
         }
     }
 
+    /// What the profile says of answers to this request. A body that may have to be read must not be coded.
+    fn judge(&mut self) -> Option<Rc<Judge>> {
+        let (profile, head) = (&self.state.settings().profile, &mut self.head);
+        let judge = profile.judge(&self.service.name, head.method.as_str(), head.uri.path())?;
+        if judge.reads_bodies() {
+            head.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
+        Some(Rc::new(judge))
+    }
+
     /// A site took so long; but who was not asked took no time.
     fn took(&self, site: Option<&Site>, took: Duration) {
         let is_asked = |site: &&Site| self.combine.as_ref().is_none_or(|combine| combine.asks(site));
@@ -199,13 +218,18 @@ impl Dispatch {
         };
         let Some(body) = body else { return legs.run(leg, began, async { Err(no_body()) }) };
         let state = Rc::clone(&self.state);
+        let judge = legs.judge.clone().filter(|_| !probe);
+        let timeouts = &state.settings().timeouts;
+        let patience = if is_here { timeouts.response } else { timeouts.peer_response };
         if !is_here {
-            return legs.run(leg, began, async move { leg::peer(&state, &site, head, body).await });
+            return legs.judged(leg, began, (judge, patience), async move {
+                leg::peer(&state, &site, head, body).await
+            });
         }
         let (core, service, carried) =
             (Rc::clone(&self.core), Rc::clone(&self.service), self.carried.clone());
         // Whose answer it will be is not known yet: none says anything before it.
-        legs.run(leg, began, async move {
+        legs.judged(leg, began, (judge, patience), async move {
             let at = At {
                 core: &core,
                 state: &state,
@@ -295,7 +319,24 @@ impl Legs {
         began: Instant,
         outcome: impl Future<Output = Result<Response<AnswerBody>, LegFailure>> + 'static,
     ) {
-        let handle = self.running.spawn_local(async move { (leg, began, outcome.await) });
+        self.judged(leg, began, (None, Duration::ZERO), outcome);
+    }
+
+    /// The same, and judges its answer, whose body may take so long.
+    fn judged(
+        &mut self,
+        leg: Leg,
+        began: Instant,
+        (judge, patience): (Option<Rc<Judge>>, Duration),
+        outcome: impl Future<Output = Result<Response<AnswerBody>, LegFailure>> + 'static,
+    ) {
+        let handle = self.running.spawn_local(async move {
+            let outcome = match outcome.await {
+                Ok(response) => Ok(judged(judge.as_deref(), response, Instant::now() + patience).await),
+                Err(failure) => Err(failure),
+            };
+            (leg, began, outcome)
+        });
         self.handles.insert(leg.0, (handle, began));
     }
 
@@ -373,23 +414,18 @@ impl Legs {
         }
     }
 
-    fn ended(
-        &mut self,
-        leg: Leg,
-        began: Instant,
-        outcome: Result<Response<AnswerBody>, LegFailure>,
-    ) -> Event {
+    fn ended(&mut self, leg: Leg, began: Instant, outcome: Outcome) -> Event {
         let elapsed = began.elapsed();
         match outcome {
             // The peer's mesh says that its service did not see it.
-            Ok(response) if response.headers().contains_key(UNSENT) => {
+            Ok((response, _)) if response.headers().contains_key(UNSENT) => {
                 self.refusal = Some(response);
                 Event::Failed { leg, sent: Sent::No, why: Why::Refused, elapsed }
             }
-            Ok(response) => {
+            Ok((response, finding)) => {
                 let status = response.status().as_u16();
                 self.answers.insert(leg.0, response);
-                Event::Answered { leg, status, elapsed }
+                Event::Answered { leg, status, finding, elapsed }
             }
             Err(failure) => {
                 self.refusal = failure.problem.map(|problem| problem.into_response());

@@ -10,6 +10,7 @@ mod bodies;
 mod broken_lists;
 mod draining;
 mod expect;
+mod failures;
 mod harness;
 mod headers;
 mod hedging;
