@@ -11,22 +11,23 @@ use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use merge::{Ahead, Early};
 use plan::{
-    Answer, Asked, Effect, Event, Finding, Knowledge, Leg, Reach, Request, Rules, Run, Sent, Timer, Why,
+    Answer, Asked, Effect, Event, Failure, Knowledge, Leg, Reach, Request, Rules, Run, Sent, Timer, Why,
 };
-use profile::Judge;
+use profile::{Judge, Settles};
 use scope::{Level, Plan, Site};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
 use crate::body::{AnswerBody, LegBody, Tape};
 use crate::core::{Core, ServiceState, State};
-use crate::judging::judged;
+use crate::judging::{Judged, Scrutiny};
 use crate::leg::{self, Carried, LegFailure};
 use crate::merging::{self, Chosen, Combine};
 use crate::problem::{Problem, UNSENT};
 use crate::replicas::group::Group;
 use crate::replicas::walk::{self, At};
 use crate::said;
+use crate::settling::Settling;
 
 /// Each leg keeps its own time, counted from when anything last moved: a long upload is not a slow answer.
 const NEVER: Duration = Duration::from_hours(24 * 365);
@@ -43,6 +44,8 @@ pub(crate) struct Dispatch {
     pub(crate) combine: Option<Combine>,
     /// A list that lacks a site is an error.
     pub(crate) strict: bool,
+    /// How to wait for what comes of a write, where that is wanted.
+    pub(crate) settle: Option<Rc<Settles>>,
 }
 
 /// Where each leg's body comes from.
@@ -53,7 +56,7 @@ pub(crate) enum Bodies {
     Taped(Rc<RefCell<Tape>>),
 }
 
-type Outcome = Result<(Response<AnswerBody>, Finding), LegFailure>;
+type Outcome = Result<Judged, LegFailure>;
 type Ended = (Leg, Instant, Outcome);
 
 /// What is under way.
@@ -68,6 +71,10 @@ struct Legs {
     early: BTreeMap<Leg, Ahead>,
     /// What the mesh, here or there, said of the last leg that it refused.
     refusal: Option<Response<AnswerBody>>,
+    /// What was made and is not known to be gone: nothing says more.
+    last_word: Option<Response<AnswerBody>>,
+    /// Why what was made failed, at each site at which it did.
+    faults: Vec<String>,
     /// Cancelled, and not yet reported as ended.
     cancelled: Vec<Leg>,
     timers: BTreeMap<(Instant, usize), Timer>,
@@ -136,18 +143,7 @@ impl Dispatch {
                     }
                     Effect::Fail(failure) => {
                         self.core.counts.wasted.add(run.wasted() as u64);
-                        let asked = run.report();
-                        // One site was asked, and a mesh refused: its own words say more.
-                        let says_more = |refusal: &Response<AnswerBody>| {
-                            asked.len() == 1 || refusal.headers().contains_key(said::TOLD)
-                        };
-                        return match legs.refusal.take().filter(says_more) {
-                            Some(mut refusal) => {
-                                said::put(refusal.headers_mut(), &asked);
-                                refusal
-                            }
-                            None => Problem::failed(failure, asked).into_response(),
-                        };
+                        return legs.failed(failure, run.report());
                     }
                 }
             }
@@ -155,7 +151,10 @@ impl Dispatch {
             match event {
                 Event::Fired { timer } if run.hedges(timer) && !self.core.budget.borrow_mut().spend() => {}
                 Event::Answered { leg, elapsed, .. } => {
-                    self.took(legs.sites.get(&leg.0), elapsed);
+                    // What was waited for after the answer says nothing of how fast a site answers.
+                    if self.settle.is_none() {
+                        self.took(legs.sites.get(&leg.0), elapsed);
+                    }
                     if let Some(early) = &mut early {
                         legs.read_early(leg, early).await;
                     }
@@ -218,18 +217,19 @@ impl Dispatch {
         };
         let Some(body) = body else { return legs.run(leg, began, async { Err(no_body()) }) };
         let state = Rc::clone(&self.state);
-        let judge = legs.judge.clone().filter(|_| !probe);
-        let timeouts = &state.settings().timeouts;
-        let patience = if is_here { timeouts.response } else { timeouts.peer_response };
+        let scrutiny = if probe { Scrutiny::default() } else { self.scrutiny(legs, &site, is_here) };
         if !is_here {
-            return legs.judged(leg, began, (judge, patience), async move {
-                leg::peer(&state, &site, head, body).await
-            });
+            return legs.judged(
+                leg,
+                began,
+                scrutiny,
+                async move { leg::peer(&state, &site, head, body).await },
+            );
         }
         let (core, service, carried) =
             (Rc::clone(&self.core), Rc::clone(&self.service), self.carried.clone());
         // Whose answer it will be is not known yet: none says anything before it.
-        legs.judged(leg, began, (judge, patience), async move {
+        legs.judged(leg, began, scrutiny, async move {
             let at = At {
                 core: &core,
                 state: &state,
@@ -240,6 +240,24 @@ impl Dispatch {
             };
             walk::local(at, head, body, None).await
         });
+    }
+
+    /// How the answer of a site is looked at.
+    fn scrutiny(&self, legs: &Legs, site: &Site, is_here: bool) -> Scrutiny {
+        let timeouts = &self.state.settings().timeouts;
+        let patience = if is_here { timeouts.response } else { timeouts.peer_response };
+        let settling = self.settle.as_ref().map(|rule| {
+            Box::new(Settling {
+                rule: Rc::clone(rule),
+                core: Rc::clone(&self.core),
+                state: Rc::clone(&self.state),
+                service: Rc::clone(&self.service),
+                carried: self.carried.clone(),
+                site: site.clone(),
+                head: self.head.clone(),
+            })
+        });
+        Scrutiny { judge: legs.judge.clone(), settling, patience }
     }
 
     /// The head of a request to another site, but for what is asked of that one.
@@ -319,20 +337,20 @@ impl Legs {
         began: Instant,
         outcome: impl Future<Output = Result<Response<AnswerBody>, LegFailure>> + 'static,
     ) {
-        self.judged(leg, began, (None, Duration::ZERO), outcome);
+        self.judged(leg, began, Scrutiny::default(), outcome);
     }
 
-    /// The same, and judges its answer, whose body may take so long.
+    /// The same, and looks at its answer.
     fn judged(
         &mut self,
         leg: Leg,
         began: Instant,
-        (judge, patience): (Option<Rc<Judge>>, Duration),
+        scrutiny: Scrutiny,
         outcome: impl Future<Output = Result<Response<AnswerBody>, LegFailure>> + 'static,
     ) {
         let handle = self.running.spawn_local(async move {
             let outcome = match outcome.await {
-                Ok(response) => Ok(judged(judge.as_deref(), response, Instant::now() + patience).await),
+                Ok(response) => scrutiny.of(response).await,
                 Err(failure) => Err(failure),
             };
             (leg, began, outcome)
@@ -379,6 +397,23 @@ impl Legs {
         let (response, ahead) = merging::read_early(early, response).await;
         self.answers.insert(leg.0, response);
         self.early.extend(ahead.map(|ahead| (leg, ahead)));
+    }
+
+    /// No leg's answer is the answer.
+    fn failed(mut self, failure: Failure, asked: Vec<Asked>) -> Response<AnswerBody> {
+        // One site was asked, and a mesh refused: its own words say more.
+        let says_more =
+            |refusal: &Response<AnswerBody>| asked.len() == 1 || refusal.headers().contains_key(said::TOLD);
+        let refusal = self.refusal.take().filter(says_more);
+        if let Some(mut refusal) = self.last_word.take().or(refusal) {
+            said::put(refusal.headers_mut(), &asked);
+            return refusal;
+        }
+        let problem = Problem::failed(failure, asked);
+        if self.faults.is_empty() {
+            return problem.into_response();
+        }
+        problem.detail(format!("{failure}; {}", self.faults.join("; "))).into_response()
     }
 
     /// Waits for whatever happens next.
@@ -428,7 +463,14 @@ impl Legs {
                 Event::Answered { leg, status, finding, elapsed }
             }
             Err(failure) => {
-                self.refusal = failure.problem.map(|problem| problem.into_response());
+                let problem = failure.problem.map(|problem| problem.into_response());
+                match failure.why {
+                    Why::Unsettled => self.last_word = problem,
+                    _ => self.refusal = problem,
+                }
+                if let (Why::Undone, Some(site)) = (failure.why, self.sites.get(&leg.0)) {
+                    self.faults.push(format!("{site}: {}", failure.detail));
+                }
                 Event::Failed { leg, sent: failure.sent, why: failure.why, elapsed }
             }
         }

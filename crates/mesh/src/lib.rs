@@ -4,7 +4,8 @@
 //!
 //! In the order in which a request meets them: `mesh` (threads and listeners), `front` and `paced`
 //! (connections), `handle` (the walk of a request), `route` (which way it takes), `carry` (which scope it has), `core` (the plan,
-//! remembered), `dispatch` (a plan of several sites), `merging` (one answer of several), `judging` (what an answer means to its application), `leg` (one request to one site), `upstream` (the local
+//! remembered), `dispatch` (a plan of several sites), `merging` (one answer of several), `judging` (what an answer means to its application),
+//! `settling` (what came of it), `leg` (one request to one site), `upstream` (the local
 //! service), `inflow` and `body` (bodies), `interim`, `upgrade`, `said` and `problem` (answers), `audit`, `observe`. Beside them
 //! `replicas`: writes to replicated resources, and their keeper.
 
@@ -33,6 +34,7 @@ mod replicas;
 mod route;
 mod said;
 mod settings;
+mod settling;
 mod sites;
 mod thin;
 mod upgrade;

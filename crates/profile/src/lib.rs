@@ -11,6 +11,7 @@ mod lists;
 mod path;
 mod propagation;
 mod setting;
+mod settles;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,6 +23,7 @@ pub use answers::{Fails, Judge};
 pub use kinds::{Class, Doubt, Item, Kind, Kinds, NamedBy, Rule};
 pub use lists::{List, Lists, Next, Paging, Sort, Totals};
 pub use propagation::{Form, Header, Origin, Propagation, ServiceToken};
+pub use settles::{Outcome, Settles};
 
 /// The profiles that are built in, by name.
 const BUILT_IN: [(&str, &str); 3] = [
@@ -55,6 +57,9 @@ pub struct Profile {
     /// The answers that are failures, besides those that are for every application.
     #[serde(default)]
     fails: Vec<Fails>,
+    /// What is known only after the answer.
+    #[serde(default)]
+    settles: Vec<Settles>,
     /// The kinds of resources that can be replicated. The first whose path fits counts.
     #[serde(default)]
     pub kinds: Kinds,
@@ -111,6 +116,12 @@ impl Profile {
         if let Some(name) = profile.fails.iter().find_map(|fails| fails.stranger(known)) {
             return Err(Error::NoService { part: "fails", name: name.clone() });
         }
+        if let Some(name) = profile.settles.iter().find_map(|settles| settles.stranger(known)) {
+            return Err(Error::NoService { part: "settles", name: name.clone() });
+        }
+        if let Some(why) = profile.settles.iter().find_map(Settles::fault) {
+            return Err(Error::Settles { why });
+        }
         if let Some(why) = profile.fails.iter().find_map(Fails::fault) {
             return Err(Error::Fails { why });
         }
@@ -133,6 +144,12 @@ impl Profile {
     #[must_use]
     pub fn judge(&self, service: &str, method: &str, path: &str) -> Option<Judge> {
         Judge::of(self.fails.iter().filter(|fails| fails.fits(service, method, path)))
+    }
+
+    /// How the outcome of a request is learned, where its answer may not tell yet.
+    #[must_use]
+    pub fn settles(&self, service: &str, method: &str, path: &str) -> Option<&Settles> {
+        self.settles.iter().find(|settles| settles.fits(service, method, path))
     }
 
     /// Whether a service, by its canonical name, runs where the client entered unless a scope names it.
@@ -179,6 +196,11 @@ pub enum Error {
         /// What is wrong.
         why: &'static str,
     },
+    /// An outcome cannot be waited for as the profile wants.
+    Settles {
+        /// What is wrong.
+        why: &'static str,
+    },
     /// Resources of a kind cannot be replicated as the profile wants.
     Kind {
         /// The kind.
@@ -204,6 +226,7 @@ impl fmt::Display for Error {
             }
             Error::Header { name, why } => write!(f, "the header `{name}` {why}"),
             Error::Lists { why } => write!(f, "`lists`: {why}"),
+            Error::Settles { why } => write!(f, "`settles`: {why}"),
             Error::Fails { why } => write!(f, "`fails`: {why}"),
             Error::Kind { name, why } => write!(f, "the kind `{name}`: {why}"),
             Error::NoService { part, name } => write!(f, "`{part}` names `{name}`, which is no service"),

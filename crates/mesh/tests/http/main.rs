@@ -26,6 +26,7 @@ mod operators;
 mod paging;
 mod replicas;
 mod resources;
+mod settling;
 mod standing;
 mod timeouts;
 mod tls;
