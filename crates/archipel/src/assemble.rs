@@ -185,6 +185,7 @@ fn service(service: &Service) -> Result<mesh::Service, String> {
         tls: service.tls.as_ref().map(server_tls).transpose()?,
         scope: service.scope.clone().map(Arc::new),
         strict: service.strict,
+        settle: service.settle,
         health: health.transpose()?,
     })
 }

@@ -13,7 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 use link::Received;
 use merge::Pull;
 use spool::Reader;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, timeout_at};
 
 use crate::BoxError;
 use crate::headers;
@@ -128,6 +128,28 @@ impl AnswerBody {
             }
         }
         self.behind(read)
+    }
+
+    /// Waits for the whole of it, and tells it if it is at most so long and there until then. It comes again.
+    pub(crate) async fn whole(mut self, most: usize, until: Instant) -> (AnswerBody, Option<Vec<u8>>) {
+        let (mut read, mut bytes) = (VecDeque::new(), Vec::new());
+        let mut is_whole = self.size_hint().lower() <= most as u64;
+        while is_whole && !self.is_end_stream() {
+            let next = std::future::poll_fn(|context| Pin::new(&mut self).poll_frame(context));
+            let Ok(next) = timeout_at(until, next).await else {
+                is_whole = false;
+                break;
+            };
+            let Some(frame) = next else { break };
+            if let Some(data) = frame.as_ref().ok().and_then(Frame::data_ref) {
+                bytes.extend_from_slice(data);
+            }
+            is_whole = frame.is_ok() && bytes.len() <= most;
+            read.push_back(frame);
+        }
+        // Whoever reads on has its own patience.
+        self.waiting = None;
+        (self.behind(read), is_whole.then_some(bytes))
     }
 
     /// Keeps something until the body has ended.

@@ -6,24 +6,28 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::{ACCEPT_ENCODING, HeaderValue};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use merge::{Ahead, Early};
 use plan::{
     Answer, Asked, Effect, Event, Failure, Knowledge, Leg, Reach, Request, Rules, Run, Sent, Timer, Why,
 };
+use profile::{Judge, Settles};
 use scope::{Level, Plan, Site};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
 use crate::body::{AnswerBody, LegBody, Tape};
 use crate::core::{Core, ServiceState, State};
+use crate::judging::{Judged, Scrutiny};
 use crate::leg::{self, Carried, LegFailure};
 use crate::merging::{self, Chosen, Combine};
 use crate::problem::{Problem, UNSENT};
 use crate::replicas::group::Group;
 use crate::replicas::walk::{self, At};
 use crate::said;
+use crate::settling::Settling;
 
 /// Each leg keeps its own time, counted from when anything last moved: a long upload is not a slow answer.
 const NEVER: Duration = Duration::from_hours(24 * 365);
@@ -40,6 +44,8 @@ pub(crate) struct Dispatch {
     pub(crate) combine: Option<Combine>,
     /// A list that lacks a site is an error.
     pub(crate) strict: bool,
+    /// How to wait for what comes of a write, where that is wanted.
+    pub(crate) settle: Option<Rc<Settles>>,
 }
 
 /// Where each leg's body comes from.
@@ -50,7 +56,8 @@ pub(crate) enum Bodies {
     Taped(Rc<RefCell<Tape>>),
 }
 
-type Ended = (Leg, Instant, Result<Response<AnswerBody>, LegFailure>);
+type Outcome = Result<Judged, LegFailure>;
+type Ended = (Leg, Instant, Outcome);
 
 /// What is under way.
 #[derive(Default)]
@@ -64,11 +71,17 @@ struct Legs {
     early: BTreeMap<Leg, Ahead>,
     /// What the mesh, here or there, said of the last leg that it refused.
     refusal: Option<Response<AnswerBody>>,
+    /// What was made and is not known to be gone: nothing says more.
+    last_word: Option<Response<AnswerBody>>,
+    /// Why what was made failed, at each site at which it did.
+    faults: Vec<String>,
     /// Cancelled, and not yet reported as ended.
     cancelled: Vec<Leg>,
     timers: BTreeMap<(Instant, usize), Timer>,
     /// What requests to other sites have in common.
     addressed: Option<Box<Parts>>,
+    /// What the profile says of answers to this request.
+    judge: Option<Rc<Judge>>,
 }
 
 impl Dispatch {
@@ -78,14 +91,15 @@ impl Dispatch {
             Combine::prepare(&mut self.head.headers);
         }
         let settings = self.state.settings();
-        let rules = Rules { hedge_after: settings.timeouts.hedge, leg_timeout: NEVER, ..Rules::default() };
+        let rules = Rules { hedge_after: settings.timeouts.hedge, leg_timeout: NEVER };
         let knowledge = Knows { dispatch: &self };
         let mut run = match Run::new(plan, request, &rules, &knowledge) {
             Ok(run) => run,
             Err(refused) => return Problem::refused(refused).into_response(),
         };
         self.core.budget.borrow_mut().earn();
-        let mut legs = Legs::default();
+        let judge = self.judge();
+        let mut legs = Legs { judge, ..Legs::default() };
         let mut early = self.combine.as_ref().and_then(Combine::early);
         let mut effects = Vec::new();
         run.start(&mut effects);
@@ -129,7 +143,7 @@ impl Dispatch {
                     }
                     Effect::Fail(failure) => {
                         self.core.counts.wasted.add(run.wasted() as u64);
-                        return failed(&mut legs, failure, run.report());
+                        return legs.failed(failure, run.report());
                     }
                 }
             }
@@ -137,7 +151,10 @@ impl Dispatch {
             match event {
                 Event::Fired { timer } if run.hedges(timer) && !self.core.budget.borrow_mut().spend() => {}
                 Event::Answered { leg, elapsed, .. } => {
-                    self.took(legs.sites.get(&leg.0), elapsed);
+                    // What was waited for after the answer says nothing of how fast a site answers.
+                    if self.settle.is_none() {
+                        self.took(legs.sites.get(&leg.0), elapsed);
+                    }
                     if let Some(early) = &mut early {
                         legs.read_early(leg, early).await;
                     }
@@ -146,6 +163,16 @@ impl Dispatch {
                 event => run.on(event, &mut effects),
             }
         }
+    }
+
+    /// What the profile says of answers to this request. A body that may have to be read must not be coded.
+    fn judge(&mut self) -> Option<Rc<Judge>> {
+        let (profile, head) = (&self.state.settings().profile, &mut self.head);
+        let judge = profile.judge(&self.service.name, head.method.as_str(), head.uri.path())?;
+        if judge.reads_bodies() {
+            head.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
+        Some(Rc::new(judge))
     }
 
     /// A site took so long; but who was not asked took no time.
@@ -190,13 +217,19 @@ impl Dispatch {
         };
         let Some(body) = body else { return legs.run(leg, began, async { Err(no_body()) }) };
         let state = Rc::clone(&self.state);
+        let scrutiny = if probe { Scrutiny::default() } else { self.scrutiny(legs, &site, is_here) };
         if !is_here {
-            return legs.run(leg, began, async move { leg::peer(&state, &site, head, body).await });
+            return legs.judged(
+                leg,
+                began,
+                scrutiny,
+                async move { leg::peer(&state, &site, head, body).await },
+            );
         }
         let (core, service, carried) =
             (Rc::clone(&self.core), Rc::clone(&self.service), self.carried.clone());
         // Whose answer it will be is not known yet: none says anything before it.
-        legs.run(leg, began, async move {
+        legs.judged(leg, began, scrutiny, async move {
             let at = At {
                 core: &core,
                 state: &state,
@@ -207,6 +240,24 @@ impl Dispatch {
             };
             walk::local(at, head, body, None).await
         });
+    }
+
+    /// How the answer of a site is looked at.
+    fn scrutiny(&self, legs: &Legs, site: &Site, is_here: bool) -> Scrutiny {
+        let timeouts = &self.state.settings().timeouts;
+        let patience = if is_here { timeouts.response } else { timeouts.peer_response };
+        let settling = self.settle.as_ref().map(|rule| {
+            Box::new(Settling {
+                rule: Rc::clone(rule),
+                core: Rc::clone(&self.core),
+                state: Rc::clone(&self.state),
+                service: Rc::clone(&self.service),
+                carried: self.carried.clone(),
+                site: site.clone(),
+                head: self.head.clone(),
+            })
+        });
+        Scrutiny { judge: legs.judge.clone(), settling, patience }
     }
 
     /// The head of a request to another site, but for what is asked of that one.
@@ -286,7 +337,24 @@ impl Legs {
         began: Instant,
         outcome: impl Future<Output = Result<Response<AnswerBody>, LegFailure>> + 'static,
     ) {
-        let handle = self.running.spawn_local(async move { (leg, began, outcome.await) });
+        self.judged(leg, began, Scrutiny::default(), outcome);
+    }
+
+    /// The same, and looks at its answer.
+    fn judged(
+        &mut self,
+        leg: Leg,
+        began: Instant,
+        scrutiny: Scrutiny,
+        outcome: impl Future<Output = Result<Response<AnswerBody>, LegFailure>> + 'static,
+    ) {
+        let handle = self.running.spawn_local(async move {
+            let outcome = match outcome.await {
+                Ok(response) => scrutiny.of(response).await,
+                Err(failure) => Err(failure),
+            };
+            (leg, began, outcome)
+        });
         self.handles.insert(leg.0, (handle, began));
     }
 
@@ -331,6 +399,23 @@ impl Legs {
         self.early.extend(ahead.map(|ahead| (leg, ahead)));
     }
 
+    /// No leg's answer is the answer.
+    fn failed(mut self, failure: Failure, asked: Vec<Asked>) -> Response<AnswerBody> {
+        // One site was asked, and a mesh refused: its own words say more.
+        let says_more =
+            |refusal: &Response<AnswerBody>| asked.len() == 1 || refusal.headers().contains_key(said::TOLD);
+        let refusal = self.refusal.take().filter(says_more);
+        if let Some(mut refusal) = self.last_word.take().or(refusal) {
+            said::put(refusal.headers_mut(), &asked);
+            return refusal;
+        }
+        let problem = Problem::failed(failure, asked);
+        if self.faults.is_empty() {
+            return problem.into_response();
+        }
+        problem.detail(format!("{failure}; {}", self.faults.join("; "))).into_response()
+    }
+
     /// Waits for whatever happens next.
     async fn next(&mut self) -> Event {
         loop {
@@ -364,42 +449,31 @@ impl Legs {
         }
     }
 
-    fn ended(
-        &mut self,
-        leg: Leg,
-        began: Instant,
-        outcome: Result<Response<AnswerBody>, LegFailure>,
-    ) -> Event {
+    fn ended(&mut self, leg: Leg, began: Instant, outcome: Outcome) -> Event {
         let elapsed = began.elapsed();
         match outcome {
             // The peer's mesh says that its service did not see it.
-            Ok(response) if response.headers().contains_key(UNSENT) => {
+            Ok((response, _)) if response.headers().contains_key(UNSENT) => {
                 self.refusal = Some(response);
                 Event::Failed { leg, sent: Sent::No, why: Why::Refused, elapsed }
             }
-            Ok(response) => {
+            Ok((response, finding)) => {
                 let status = response.status().as_u16();
                 self.answers.insert(leg.0, response);
-                Event::Answered { leg, status, elapsed }
+                Event::Answered { leg, status, finding, elapsed }
             }
             Err(failure) => {
-                self.refusal = failure.problem.map(|problem| problem.into_response());
+                let problem = failure.problem.map(|problem| problem.into_response());
+                match failure.why {
+                    Why::Unsettled => self.last_word = problem,
+                    _ => self.refusal = problem,
+                }
+                if let (Why::Undone, Some(site)) = (failure.why, self.sites.get(&leg.0)) {
+                    self.faults.push(format!("{site}: {}", failure.detail));
+                }
                 Event::Failed { leg, sent: failure.sent, why: failure.why, elapsed }
             }
         }
-    }
-}
-
-fn failed(legs: &mut Legs, failure: Failure, asked: Vec<Asked>) -> Response<AnswerBody> {
-    // One site was asked, and a mesh refused: its own words say more.
-    let says_more =
-        |refusal: &Response<AnswerBody>| asked.len() == 1 || refusal.headers().contains_key(said::TOLD);
-    match legs.refusal.take().filter(says_more) {
-        Some(mut refusal) => {
-            said::put(refusal.headers_mut(), &asked);
-            refusal
-        }
-        None => Problem::failed(failure, asked).into_response(),
     }
 }
 

@@ -12,6 +12,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use http1guard::Turn;
 use hyper::body::Incoming;
 use plan::{Asked, Said, Sent};
+use profile::Settles;
 use scope::{Plan, Site};
 use tokio::time::Instant;
 
@@ -40,6 +41,22 @@ use crate::upgrade::{self, Switch};
 
 /// Says whether a list that lacks a site is an error, whatever the listener's configuration says.
 pub(crate) const STRICT: &str = "x-scope-strict";
+
+/// Says whether what a write makes is waited for, whatever the listener's configuration says.
+pub(crate) const SETTLE: &str = "x-scope-settle";
+
+/// What a request wants beside its scope.
+struct Wishes {
+    strict: Option<bool>,
+    settle: Option<Settle>,
+}
+
+/// A write whose outcome is waited for.
+struct Settle {
+    rule: Rc<Settles>,
+    /// By the request itself.
+    asked: bool,
+}
 
 /// The listener that a request came to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -256,17 +273,23 @@ impl Walk {
         carried: Carried,
     ) -> Response<AnswerBody> {
         let settings = self.state.settings();
+        // Whoever misspells it had rather an error than a list that lacks something.
         let strict = head.headers.remove(STRICT);
+        let strict = strict.map(|strict| !strict.as_bytes().eq_ignore_ascii_case(b"false"));
+        let settle = self.settle(&mut head);
+        let forwards = settle.is_none();
         match &*plan {
             _ if walk::is_write_to_one(self.at(Some(&carried)), &head) => {
                 self.here(head, body, Some(&carried)).await
             }
-            Plan::Site(site) if *site == settings.site => self.here(head, body, Some(&carried)).await,
+            Plan::Site(site) if forwards && *site == settings.site => {
+                self.here(head, body, Some(&carried)).await
+            }
             _ if !self.ticket.away(settings.limits.requests) => {
                 Problem::busy("as many requests as may wait for other sites").into_response()
             }
             // Boxed, so that a local request is not the size of a shared one.
-            Plan::Site(site) => Box::pin(self.there(site, head, body, &carried)).await,
+            Plan::Site(site) if forwards => Box::pin(self.there(site, head, body, &carried)).await,
             several => {
                 if self.switch.is_some() {
                     return Problem::new(
@@ -277,11 +300,21 @@ impl Walk {
                     .unsent()
                     .into_response();
                 }
-                // Whoever misspells it had rather an error than a list that lacks something.
-                let strict = strict.map(|strict| !strict.as_bytes().eq_ignore_ascii_case(b"false"));
-                Box::pin(self.several(several, head, body, carried, strict)).await
+                Box::pin(self.several(several, head, body, carried, Wishes { strict, settle })).await
             }
         }
+    }
+
+    /// How what this request makes is waited for, if it can be, and is to be.
+    fn settle(&self, head: &mut Parts) -> Option<Settle> {
+        let settings = self.state.settings();
+        let asked = head.headers.remove(SETTLE).map(|asked| asked.as_bytes().eq_ignore_ascii_case(b"true"));
+        let own = settings.services.get(&self.service.name).is_some_and(|own| own.settle);
+        if !asked.unwrap_or(own) || self.switch.is_some() {
+            return None;
+        }
+        let rule = settings.profile.settles(&self.service.name, head.method.as_str(), head.uri.path())?;
+        Some(Settle { rule: Rc::new(rule.clone()), asked: asked.is_some() })
     }
 
     /// To this site's own service.
@@ -342,7 +375,7 @@ impl Walk {
         head: Box<Parts>,
         body: Incoming,
         carried: Carried,
-        strict: Option<bool>,
+        wishes: Wishes,
     ) -> Response<AnswerBody> {
         // Whichever answers: nobody says which.
         self.issuer = None;
@@ -357,7 +390,7 @@ impl Walk {
             return answer.unwrap_or_else(|failure| failure.into_problem(&self.service.name).into_response());
         }
         let own = settings.services.get(&self.service.name);
-        let strict = strict.unwrap_or(own.is_some_and(|own| own.strict));
+        let strict = wishes.strict.unwrap_or(own.is_some_and(|own| own.strict));
         let tls = own.is_some_and(|own| own.tls.is_some());
         let replicas = self.core.shared.replicas.as_ref();
         let combine = match Combine::of(plan, &settings.profile, &self.service.name, &head, replicas, tls) {
@@ -376,9 +409,10 @@ impl Walk {
         {
             return problem.into_response();
         }
+        let mut settle = wishes.settle;
         let body = if body.is_end_stream() {
             Bodies::Known(bytes::Bytes::new())
-        } else if matches!(request, plan::Request::Read | plan::Request::List { .. }) {
+        } else if settle.is_some() || !matches!(request, plan::Request::Write { .. }) {
             match self.collected(body, limits.replay_bytes).await {
                 Ok(bytes) => Bodies::Known(bytes),
                 Err(problem) => return problem.into_response(),
@@ -389,12 +423,23 @@ impl Walk {
                 limits.replay_bytes,
             ))
         };
+        if let (Some(wish), Bodies::Known(bytes)) = (&settle, &body)
+            && wish.rule.makes_several(bytes)
+        {
+            if wish.asked {
+                return not_one().into_response();
+            }
+            settle = None;
+        }
+        let settle = settle.map(|wish| wish.rule);
         let (core, state, service) =
             (Rc::clone(&self.core), Rc::clone(&self.state), Rc::clone(&self.service));
-        Dispatch { core, state, service, head, body, carried, combine, strict }.run(plan, request).await
+        let dispatch = Dispatch { core, state, service, head, body, carried, combine, strict, settle };
+        dispatch.run(plan, request).await
     }
 
-    /// A read with a body may go to several sites at once: it has to be there as a whole.
+    /// A read with a body may go to several sites at once, and what a write makes may have to be made again: it has to
+    /// be there as a whole.
     async fn collected(&self, body: Incoming, most: usize) -> Result<bytes::Bytes, Problem> {
         match Limited::new(self.live(body), most).collect().await {
             Ok(collected) => Ok(collected.to_bytes()),
@@ -417,6 +462,14 @@ impl Walk {
         }
         LegBody::Live(Live::new(body, self.state.settings().timeouts.body_idle))
     }
+}
+
+/// A request that makes several things cannot be waited for.
+fn not_one() -> Problem {
+    let title = "The outcome of this request cannot be waited for";
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "not-settled", title)
+        .detail("it makes several things at once; send one request for each, or none with `X-Scope-Settle`")
+        .unsent()
 }
 
 /// Answers a leg that another site sent: it is executed here, never planned again.

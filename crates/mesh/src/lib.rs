@@ -4,7 +4,8 @@
 //!
 //! In the order in which a request meets them: `mesh` (threads and listeners), `front` and `paced`
 //! (connections), `handle` (the walk of a request), `route` (which way it takes), `carry` (which scope it has), `core` (the plan,
-//! remembered), `dispatch` (a plan of several sites), `merging` (one answer of several), `leg` (one request to one site), `upstream` (the local
+//! remembered), `dispatch` (a plan of several sites), `merging` (one answer of several), `judging` (what an answer means to its application),
+//! `settling` (what came of it), `leg` (one request to one site), `upstream` (the local
 //! service), `inflow` and `body` (bodies), `interim`, `upgrade`, `said` and `problem` (answers), `audit`, `observe`. Beside them
 //! `identity`: tokens of other sites, and `replicas`: writes to replicated resources, and their keeper.
 
@@ -22,6 +23,7 @@ mod identity;
 mod idle;
 mod inflow;
 mod interim;
+mod judging;
 mod leg;
 mod listing;
 mod merging;
@@ -34,6 +36,7 @@ mod replicas;
 mod route;
 mod said;
 mod settings;
+mod settling;
 mod sites;
 mod thin;
 mod ticket;

@@ -167,6 +167,8 @@ pub struct Service {
     pub scope: Option<Arc<Scope>>,
     /// A list that lacks a site is an error, also without `X-Scope-Strict`.
     pub strict: bool,
+    /// What a write makes is waited for as the profile says, also without `X-Scope-Settle`.
+    pub settle: bool,
     /// How to ask the upstreams for their health.
     pub health: Option<Check>,
 }

@@ -31,6 +31,8 @@ pub enum Event {
         leg: Leg,
         /// Its final status, never a 1xx.
         status: u16,
+        /// What the application's profile says of it.
+        finding: Finding,
         /// Since it was sent.
         elapsed: Duration,
     },
@@ -54,10 +56,24 @@ pub enum Event {
     ClientGone,
 }
 
+/// What an application's profile says of an answer. The driver has its head, and its body if that is needed; a run
+/// has neither.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Finding {
+    /// Nothing: its status decides.
+    #[default]
+    Usual,
+    /// It counts as failing. Of a write it proves nothing, and is then as usual.
+    Fails,
+    /// It counts as failing, and proves that a write had no effect.
+    NoEffect,
+}
+
 /// Whether a leg that ended may have been executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// It provably was not: not connected, the stream refused, or the peer's mesh says so.
+    /// It provably was not: not connected, the stream refused, or the peer's mesh says so. Or what it made is
+    /// provably gone.
     No,
     /// It may have been.
     Maybe,
@@ -80,6 +96,10 @@ pub enum Why {
     Protocol,
     /// It was no longer needed.
     Cancelled,
+    /// It was answered, what it made failed afterwards, and that is gone again.
+    Undone,
+    /// It was answered, and it is not known what became of what it made.
+    Unsettled,
 }
 
 impl Why {
@@ -94,6 +114,8 @@ impl Why {
             Why::Reset => "reset",
             Why::Protocol => "protocol",
             Why::Cancelled => "cancelled",
+            Why::Undone => "undone",
+            Why::Unsettled => "unsettled",
         }
     }
 }

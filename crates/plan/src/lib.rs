@@ -51,7 +51,7 @@ mod verdict;
 
 pub use answer::Answer;
 pub use budget::Budget;
-pub use event::{Effect, Event, Failure, Leg, Sent, Timer, Why};
+pub use event::{Effect, Event, Failure, Finding, Leg, Sent, Timer, Why};
 pub use pace::Pace;
 pub use replicas::{confirms, is_in as replicates};
 pub use report::{Asked, Said};

@@ -37,13 +37,9 @@ impl Request {
     }
 }
 
-/// What a profile and the configuration say of answers and times.
+/// What the configuration says of times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// Statuses that prove that a write had no effect.
-    pub no_effect: Vec<u16>,
-    /// Statuses that count as failing for a read, besides 404, 410, 429 and the 5xx.
-    pub fails: Vec<u16>,
     /// How long a site whose pace is not known may take to begin its answer before a read is hedged to
     /// the next. The round trip to the site, where it is known, comes on top.
     pub hedge_after: Duration,
@@ -54,8 +50,6 @@ pub struct Rules {
 impl Default for Rules {
     fn default() -> Self {
         Rules {
-            no_effect: Vec::new(),
-            fails: Vec::new(),
             // Longer than most reads take at a healthy site, so that few are asked for twice.
             hedge_after: Duration::from_millis(100),
             // What clients commonly wait for, halved: a second site can still answer in their time.

@@ -8,7 +8,7 @@ use scope::{Plan, Site};
 
 use crate::answer::{Answer, Won};
 use crate::build;
-use crate::event::{Effect, Event, Failure, Leg, Sent, Timer, Why};
+use crate::event::{Effect, Event, Failure, Finding, Leg, Sent, Timer, Why};
 use crate::leg::{self, Record, Role, TimedOut};
 use crate::report::{self, Asked, Said, Skipped};
 use crate::request::{self, Knowledge, Refused, Request, Rules};
@@ -116,7 +116,9 @@ impl<'r> Run<'r> {
                     record.sent = true;
                 }
             }
-            Event::Answered { leg, status, elapsed } => self.answered(leg, status, elapsed, effects),
+            Event::Answered { leg, status, finding, elapsed } => {
+                self.answered(leg, (status, finding), elapsed, effects);
+            }
             Event::Failed { leg, sent, why, elapsed } => self.failed(leg, sent, why, elapsed, effects),
             Event::Fired { timer } => self.fired(timer, effects),
             Event::ClientGone => self.end(Outcome::Failed(Failure::ClientGone), effects),
@@ -152,7 +154,13 @@ impl<'r> Run<'r> {
         }
     }
 
-    fn answered(&mut self, leg: Leg, status: u16, elapsed: Duration, effects: &mut Vec<Effect>) {
+    fn answered(
+        &mut self,
+        leg: Leg,
+        (status, finding): (u16, Finding),
+        elapsed: Duration,
+        effects: &mut Vec<Effect>,
+    ) {
         let Some(record) = self.legs.get_mut(leg.0) else { return };
         let was = record.state;
         if matches!(was, leg::State::Held | leg::State::Over) {
@@ -165,7 +173,7 @@ impl<'r> Run<'r> {
             record.state = leg::State::Over;
             return self.probed(leg, verdict::of_probe(status), effects);
         }
-        let verdict = match verdict::of_status(status, self.request, self.rules) {
+        let verdict = match verdict::of_status(status, finding, self.request) {
             // Its answer was dropped when it was cancelled.
             Verdict::Answer if was == leg::State::Leaving => Verdict::Unknown,
             _ if self.one_site && was == leg::State::Asked => Verdict::Answer,

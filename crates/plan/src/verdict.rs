@@ -1,7 +1,7 @@
 //! What an answer, or its absence, means for the request.
 
-use crate::event::{Failure, Sent, Why};
-use crate::request::{Request, Rules};
+use crate::event::{Failure, Finding, Sent, Why};
+use crate::request::Request;
 
 /// What one leg settles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,20 +14,21 @@ pub(crate) enum Verdict {
     Unknown,
 }
 
-/// What a status means where there are other sites.
-pub(crate) fn of_status(status: u16, request: Request, rules: &Rules) -> Verdict {
+/// What a status, and what is found of it, mean where there are other sites.
+pub(crate) fn of_status(status: u16, finding: Finding, request: Request) -> Verdict {
     if request.is_write() {
-        return match status {
-            status if rules.no_effect.contains(&status) => Verdict::Failed(failure(status)),
-            500.. => Verdict::Unknown,
+        return match (status, finding) {
+            (_, Finding::NoEffect) => Verdict::Failed(failure(status)),
+            (500.., _) => Verdict::Unknown,
             // Also a 429: where it does not prove that nothing happened, no other site may be asked, and
             // what the site itself says is worth more than "unknown".
             _ => Verdict::Answer,
         };
     }
-    match status {
-        404 | 410 | 429 | 500.. => Verdict::Failed(failure(status)),
-        status if rules.fails.contains(&status) => Verdict::Failed(failure(status)),
+    match (status, finding) {
+        (404 | 410 | 429 | 500.., _) | (_, Finding::Fails | Finding::NoEffect) => {
+            Verdict::Failed(failure(status))
+        }
         _ => Verdict::Answer,
     }
 }

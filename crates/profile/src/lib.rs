@@ -2,15 +2,17 @@
 //!
 //! A profile is a TOML file under `profiles/`, built into the binary. It says which services the
 //! application has and what else they are called, what they hand on from the request they serve to the
-//! calls they make, how their lists look, how their resources are replicated and how their users' tokens are
-//! validated; nothing else in Archipel knows an application by name.
+//! calls they make, how their lists look, which of their answers are failures, how their resources are
+//! replicated and how their users' tokens are validated; nothing else in Archipel knows an application by name.
 
+mod answers;
 mod identity;
 mod kinds;
 mod lists;
 mod path;
 mod propagation;
 mod setting;
+mod settles;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,10 +20,12 @@ use std::fmt;
 use scope::Services;
 use serde::Deserialize;
 
+pub use answers::{Fails, Judge};
 pub use identity::{Find, Identity, Issue, Lookup, Owned, Says, Template, Validate};
 pub use kinds::{Class, Doubt, Item, Kind, Kinds, NamedBy, Rule};
 pub use lists::{List, Lists, Next, Paging, Sort, Totals};
 pub use propagation::{Form, Header, Origin, Propagation, ServiceToken};
+pub use settles::{Outcome, Settles};
 
 /// The profiles that are built in, by name.
 const BUILT_IN: [(&str, &str); 3] = [
@@ -52,6 +56,12 @@ pub struct Profile {
     /// The documents whose numbers are summed over sites.
     #[serde(default)]
     totals: Vec<Totals>,
+    /// The answers that are failures, besides those that are for every application.
+    #[serde(default)]
+    fails: Vec<Fails>,
+    /// What is known only after the answer.
+    #[serde(default)]
+    settles: Vec<Settles>,
     /// The kinds of resources that can be replicated. The first whose path fits counts.
     #[serde(default)]
     pub kinds: Kinds,
@@ -107,6 +117,18 @@ impl Profile {
         if let Some(name) = profile.kinds.0.iter().find_map(|kind| kind.stranger(known)) {
             return Err(Error::NoService { part: "kinds", name: name.clone() });
         }
+        if let Some(name) = profile.fails.iter().find_map(|fails| fails.stranger(known)) {
+            return Err(Error::NoService { part: "fails", name: name.clone() });
+        }
+        if let Some(name) = profile.settles.iter().find_map(|settles| settles.stranger(known)) {
+            return Err(Error::NoService { part: "settles", name: name.clone() });
+        }
+        if let Some(why) = profile.settles.iter().find_map(Settles::fault) {
+            return Err(Error::Settles { why });
+        }
+        if let Some(why) = profile.fails.iter().find_map(Fails::fault) {
+            return Err(Error::Fails { why });
+        }
         if let Some((kind, why)) = profile.kinds.0.iter().find_map(|kind| Some((kind, kind.fault()?))) {
             return Err(Error::Kind { name: kind.name.clone(), why });
         }
@@ -128,6 +150,18 @@ impl Profile {
     #[must_use]
     pub fn totals(&self, service: &str, path: &str) -> Option<&Totals> {
         self.totals.iter().find(|totals| totals.fits(service, path))
+    }
+
+    /// What judges the answers to a request, if the profile has anything to say of them.
+    #[must_use]
+    pub fn judge(&self, service: &str, method: &str, path: &str) -> Option<Judge> {
+        Judge::of(self.fails.iter().filter(|fails| fails.fits(service, method, path)))
+    }
+
+    /// How the outcome of a request is learned, where its answer may not tell yet.
+    #[must_use]
+    pub fn settles(&self, service: &str, method: &str, path: &str) -> Option<&Settles> {
+        self.settles.iter().find(|settles| settles.fits(service, method, path))
     }
 
     /// Whether a service, by its canonical name, runs where the client entered unless a scope names it.
@@ -169,6 +203,16 @@ pub enum Error {
         /// What is wrong.
         why: &'static str,
     },
+    /// An answer cannot be told to be a failure as the profile wants.
+    Fails {
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// An outcome cannot be waited for as the profile wants.
+    Settles {
+        /// What is wrong.
+        why: &'static str,
+    },
     /// Resources of a kind cannot be replicated as the profile wants.
     Kind {
         /// The kind.
@@ -199,6 +243,8 @@ impl fmt::Display for Error {
             }
             Error::Header { name, why } => write!(f, "the header `{name}` {why}"),
             Error::Lists { why } => write!(f, "`lists`: {why}"),
+            Error::Settles { why } => write!(f, "`settles`: {why}"),
+            Error::Fails { why } => write!(f, "`fails`: {why}"),
             Error::Kind { name, why } => write!(f, "the kind `{name}`: {why}"),
             Error::Identity { why } => write!(f, "`identity`: {why}"),
             Error::NoService { part, name } => write!(f, "`{part}` names `{name}`, which is no service"),

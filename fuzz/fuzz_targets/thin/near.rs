@@ -147,6 +147,7 @@ fn settings(service: SocketAddr, thin: bool) -> Settings {
         tls: None,
         scope: None,
         strict: false,
+        settle: false,
         health: None,
     };
     Settings {

@@ -164,6 +164,8 @@ pub struct Service {
     pub scope: Option<Scope>,
     /// Whether a list that lacks a site is an error, also without `X-Scope-Strict`.
     pub strict: bool,
+    /// Whether what a write makes is waited for as the profile says, also without `X-Scope-Settle`.
+    pub settle: bool,
     /// How to ask upstreams for their health. Without, only their answers tell.
     pub health: Option<Health>,
 }

@@ -47,6 +47,7 @@ pub(super) fn read(mut table: Table<'_>) -> Read<'_> {
     let tls = table.take("tls").and_then(Entry::table).and_then(tls);
     let scope = table.take("scope");
     let strict = table.take("strict").and_then(|entry| entry.boolean()).unwrap_or(false);
+    let settle = table.take("settle").and_then(|entry| entry.boolean()).unwrap_or(false);
     let health = table.take("health").and_then(Entry::table).and_then(health);
     table.finish();
 
@@ -60,6 +61,7 @@ pub(super) fn read(mut table: Table<'_>) -> Read<'_> {
         tls,
         scope: None,
         strict,
+        settle,
         health,
     };
     Read { service, scope, listeners: public.into_iter().chain(internal).collect() }

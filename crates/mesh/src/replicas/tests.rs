@@ -99,6 +99,7 @@ fn settings(upstream: SocketAddr, credential: bool) -> Settings {
         tls: None,
         scope: None,
         strict: false,
+        settle: false,
         health: None,
     };
     let own = (http::header::AUTHORIZATION, http::HeaderValue::from_static("own"));

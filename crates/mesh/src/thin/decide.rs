@@ -51,7 +51,8 @@ pub(super) fn decide<'c>(
     let Some(service) = state.service(&entry.service) else { return Decision::HandOver };
     // What is replicated may be another site's, or known here by another name.
     let replicated = has_replicas(core, &state, &service.name);
-    if settings.observe || replicated || !service.upstreams.are_plain() {
+    let settles = settings.services.get(&service.name).is_some_and(|own| own.settle);
+    if settings.observe || replicated || settles || !service.upstreams.are_plain() {
         return Decision::HandOver;
     }
     // Tokens that are issued are noted, and other sites' are asked about.

@@ -7,7 +7,7 @@ use http1guard::{Body, Field, Head};
 
 use super::wire::{CHUNKED, put_fields, put_length};
 use crate::carry::Carry;
-use crate::handle::STRICT;
+use crate::handle::{SETTLE, STRICT};
 use crate::headers;
 
 /// What was read of a head so far. Places are counted from its first byte.
@@ -44,6 +44,7 @@ impl Reading {
             // They ask for more than an answer.
             2 if is(b"te") => self.odd = true,
             6 if is(b"expect") => self.odd = true,
+            _ if is(SETTLE.as_bytes()) => self.odd = true,
             7 if is(b"trailer") || is(b"upgrade") => self.odd = true,
             _ if headers::is_of_one_hop(name)
                 || headers::is_of_peers(name)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plan::{Answer, Effect, Event, Knowledge, Leg, Reach, Request, Rules, Run, Sent, Timer, Why};
+use plan::{Answer, Effect, Event, Finding, Knowledge, Leg, Reach, Request, Rules, Run, Sent, Timer, Why};
 use scope::{Atlas, Dialect, Plan, Site};
 
 pub(crate) const NAMED: Request = Request::Write { chosen_name: true };
@@ -50,11 +50,15 @@ pub(crate) fn parse(location: &str) -> Plan {
 }
 
 pub(crate) fn rules() -> Rules {
-    Rules {
-        no_effect: vec![409, 503],
-        fails: vec![413],
-        hedge_after: Duration::from_millis(100),
-        leg_timeout: Duration::from_secs(10),
+    Rules { hedge_after: Duration::from_millis(100), leg_timeout: Duration::from_secs(10) }
+}
+
+/// What these tests' profile says: of a 423 and a 503 that a write had no effect, and of a 413 that it fails.
+pub(crate) fn finding(status: u16) -> Finding {
+    match status {
+        423 | 503 => Finding::NoEffect,
+        413 => Finding::Fails,
+        _ => Finding::Usual,
     }
 }
 
@@ -164,13 +168,13 @@ impl Stage {
 
     pub(crate) fn answers(&mut self, site: &str, status: u16) -> String {
         let elapsed = self.now;
-        self.on(Event::Answered { leg: self.leg(site), status, elapsed })
+        self.on(Event::Answered { leg: self.leg(site), status, finding: finding(status), elapsed })
     }
 
     /// The same, for the first leg to a site.
     pub(crate) fn first_answers(&mut self, site: &str, status: u16) -> String {
         let leg = Leg(self.sites.iter().position(|asked| asked.name() == site).unwrap());
-        self.on(Event::Answered { leg, status, elapsed: self.now })
+        self.on(Event::Answered { leg, status, finding: finding(status), elapsed: self.now })
     }
 
     pub(crate) fn fails(&mut self, site: &str, sent: Sent, why: Why) -> String {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plan::{Event, Leg, Sent, Why};
+use plan::{Event, Finding, Leg, Sent, Why};
 
 use crate::stage::{NAMED, Stage};
 
@@ -65,7 +65,8 @@ fn an_answer_that_is_cut_off_while_the_others_are_awaited_is_missing() {
 fn the_same_site_twice_is_one_site() {
     let mut stage = Stage::read("(A ; B) ^ (A ; C)");
     assert_eq!(stage.did(), "send A, send A");
-    let first = Event::Answered { leg: Leg(0), status: 200, elapsed: Duration::ZERO };
+    let first =
+        Event::Answered { leg: Leg(0), status: 200, finding: Finding::Usual, elapsed: Duration::ZERO };
     assert_eq!(stage.on(first), "");
     assert_eq!(stage.answers("A", 200), "cancel A, answer A");
 }

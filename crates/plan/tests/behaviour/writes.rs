@@ -6,7 +6,7 @@ use crate::stage::{Stage, UNNAMED};
 
 #[test]
 fn one_site_is_forwarded_whatever_it_answers() {
-    for status in [201, 404, 409, 429, 500, 503] {
+    for status in [201, 404, 409, 423, 429, 500, 503] {
         let mut stage = Stage::write("A");
         assert_eq!(stage.did(), "send A");
         assert_eq!(stage.answers("A", status), "answer A");
@@ -35,7 +35,7 @@ fn the_next_site_is_tried_where_a_status_proves_that_nothing_happened() {
     let mut stage = Stage::write("A ; B");
     assert_eq!(stage.did(), "send A");
     assert_eq!(stage.answers("A", 503), "cancel A, send B");
-    assert_eq!(stage.answers("B", 409), "cancel B, fail 503 Unavailable");
+    assert_eq!(stage.answers("B", 423), "cancel B, fail 503 Unavailable");
 }
 
 #[test]

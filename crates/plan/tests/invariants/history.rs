@@ -26,7 +26,6 @@ pub(crate) struct History {
     pub(crate) plan: Plan,
     pub(crate) request: Request,
     pub(crate) sky: Sky,
-    pub(crate) rules: Rules,
     pub(crate) log: Vec<Entry>,
     pub(crate) report: Vec<Asked>,
 }
@@ -40,7 +39,7 @@ impl History {
         steps: &[Step],
         drain: Drain,
     ) -> Option<History> {
-        let rules = Rules { no_effect: vec![404, 409, 503], fails: vec![413], ..Rules::default() };
+        let rules = Rules::default();
         let run = Run::new(plan, request, &rules, sky).ok()?;
         let mut driver = Driver { run, log: vec![], legs: vec![], timers: 0, fired: 0 };
         driver.start();
@@ -49,7 +48,7 @@ impl History {
         }
         driver.drain(drain);
         let (log, report) = (driver.log, driver.run.report());
-        Some(History { plan: plan.clone(), request, sky: sky.clone(), rules, log, report })
+        Some(History { plan: plan.clone(), request, sky: sky.clone(), log, report })
     }
 
     pub(crate) fn site(&self, leg: Leg) -> &Site {
@@ -151,7 +150,9 @@ impl Driver<'_> {
         };
         match *step {
             Step::Sent(at) => self.on(Event::Sent { leg: leg(at) }),
-            Step::Answered(at, status) => self.on(Event::Answered { leg: leg(at), status, elapsed }),
+            Step::Answered(at, status, finding) => {
+                self.on(Event::Answered { leg: leg(at), status, finding, elapsed });
+            }
             Step::Failed(at, sent, why) => self.on(Event::Failed { leg: leg(at), sent, why, elapsed }),
             Step::Fired(at) => self.on(Event::Fired { timer: Timer(at % (self.timers + 1)) }),
             Step::Restart => self.start(),

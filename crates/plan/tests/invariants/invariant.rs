@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use plan::{Answer, Effect, Event, Knowledge, Leg, Reach, Sent};
+use plan::{Answer, Effect, Event, Finding, Knowledge, Leg, Reach, Sent};
 use scope::{Plan, Site};
 
 use crate::history::{Entry, History};
@@ -47,9 +47,9 @@ pub(crate) fn invariant_a_write_is_sent_again_only_where_it_provably_did_not_exe
                     unproven.remove(leg);
                 }
             }
-            Entry::In(Event::Answered { leg, status, .. }) => {
+            Entry::In(Event::Answered { leg, finding, .. }) => {
                 let first_word = open.remove(leg);
-                if first_word && history.rules.no_effect.contains(status) {
+                if first_word && *finding == Finding::NoEffect {
                     unproven.remove(leg);
                 }
             }

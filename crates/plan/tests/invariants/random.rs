@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plan::{Knowledge, Reach, Request, Sent, Why};
+use plan::{Finding, Knowledge, Reach, Request, Sent, Why};
 use proptest::prelude::*;
 use proptest::sample::select;
 use scope::{Level, Plan, Site};
@@ -16,7 +16,7 @@ const SITES: [&str; 5] = ["A", "B", "C", "D", "E"];
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Sent(usize),
-    Answered(usize, u16),
+    Answered(usize, u16, Finding),
     Failed(usize, Sent, Why),
     Fired(usize),
     Restart,
@@ -122,7 +122,8 @@ fn sents() -> impl Strategy<Value = Sent> {
 }
 
 fn whys() -> impl Strategy<Value = Why> {
-    select(&[Why::Unreachable, Why::TimedOut, Why::Refused, Why::Reset, Why::Protocol, Why::Cancelled][..])
+    use Why::{Cancelled, Protocol, Refused, Reset, TimedOut, Undone, Unreachable, Unsettled};
+    select(&[Unreachable, TimedOut, Refused, Reset, Protocol, Cancelled, Undone, Unsettled][..])
 }
 
 fn statuses() -> impl Strategy<Value = u16> {
@@ -132,11 +133,16 @@ fn statuses() -> impl Strategy<Value = u16> {
     ]
 }
 
+fn findings() -> impl Strategy<Value = Finding> {
+    prop_oneof![4 => Just(Finding::Usual), 1 => Just(Finding::Fails), 2 => Just(Finding::NoEffect)]
+}
+
 pub(crate) fn schedules() -> impl Strategy<Value = Vec<Step>> {
     let at = || 0..64_usize;
     let step = prop_oneof![
         10 => at().prop_map(Step::Sent),
-        30 => (at(), statuses()).prop_map(|(leg, status)| Step::Answered(leg, status)),
+        30 => (at(), statuses(), findings())
+            .prop_map(|(leg, status, finding)| Step::Answered(leg, status, finding)),
         30 => (at(), sents(), whys()).prop_map(|(leg, sent, why)| Step::Failed(leg, sent, why)),
         20 => at().prop_map(Step::Fired),
         2 => Just(Step::Restart),

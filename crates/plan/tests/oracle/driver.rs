@@ -88,8 +88,7 @@ struct Driver<'r> {
 }
 
 pub(crate) fn run(plan: &Plan, request: Request, world: &World, mut choices: Choices) -> Course {
-    let rules =
-        Rules { no_effect: vec![503], fails: Vec::new(), hedge_after: HEDGE_AFTER, leg_timeout: LEG_TIMEOUT };
+    let rules = Rules { hedge_after: HEDGE_AFTER, leg_timeout: LEG_TIMEOUT };
     let run = Run::new(plan, request, &rules, world).unwrap();
     let (sites, groups, coming, timers, executed) = (vec![], BTreeMap::new(), vec![], vec![], vec![]);
     let now = Duration::ZERO;

@@ -104,11 +104,27 @@ fn site_end(site: &Site, context: Context<'_>) -> Possible {
     let end = match nature {
         Nature::Has => End::Success { items: Items::Of(site.clone()), partial: false },
         Nature::Forbids => End::Refusal(site.clone()),
-        Nature::HasNot | Nature::Broken | Nature::Busy if context.alone => End::Refusal(site.clone()),
-        Nature::HasNot => End::Fails(Failure::NotFound),
-        Nature::Broken | Nature::Busy | Nature::Down | Nature::Lost | Nature::Cut => {
-            End::Fails(Failure::Unavailable)
+        Nature::HasNot
+        | Nature::Broken
+        | Nature::Busy
+        | Nature::Full
+        | Nature::Moody
+        | Nature::Undone
+        | Nature::Unsettled
+            if context.alone =>
+        {
+            End::Refusal(site.clone())
         }
+        Nature::HasNot => End::Fails(Failure::NotFound),
+        Nature::Broken
+        | Nature::Busy
+        | Nature::Full
+        | Nature::Moody
+        | Nature::Undone
+        | Nature::Unsettled
+        | Nature::Down
+        | Nature::Lost
+        | Nature::Cut => End::Fails(Failure::Unavailable),
         Nature::Silent => End::Fails(Failure::TimedOut),
     };
     Possible { end, late: nature == Nature::Silent }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plan::{Event, Knowledge, Leg, Reach, Request, Sent, Why};
+use plan::{Event, Finding, Knowledge, Leg, Reach, Request, Sent, Why};
 use proptest::prelude::*;
 use proptest::sample::select;
 use scope::{Plan, Site};
@@ -23,6 +23,14 @@ pub(crate) enum Nature {
     Broken,
     /// 503, which proves that a write had no effect.
     Busy,
+    /// 403, which the profile tells from others by what it says: a quota is used up, and nothing was done.
+    Full,
+    /// 403, which the profile says is a failure, and no proof of anything.
+    Moody,
+    /// It takes a write, what that made fails, and is provably gone again. To a read it says 500.
+    Undone,
+    /// The same, but nobody knows what became of it.
+    Unsettled,
     /// It cannot be reached, which is found out by trying.
     Down,
     /// The connection breaks once all was sent.
@@ -33,9 +41,11 @@ pub(crate) enum Nature {
     Cut,
 }
 
-pub(crate) const ALL: [Nature; 9] = {
-    use Nature::{Broken, Busy, Cut, Down, Forbids, Has, HasNot, Lost, Silent};
-    [Has, HasNot, Forbids, Down, Silent, Broken, Lost, Busy, Cut]
+pub(crate) const ALL: [Nature; 13] = {
+    use Nature::{
+        Broken, Busy, Cut, Down, Forbids, Full, Has, HasNot, Lost, Moody, Silent, Undone, Unsettled,
+    };
+    [Has, HasNot, Forbids, Down, Silent, Broken, Lost, Busy, Cut, Full, Moody, Undone, Unsettled]
 };
 
 impl Nature {
@@ -43,13 +53,18 @@ impl Nature {
     pub(crate) fn says(self, leg: Leg, writes: bool) -> Option<Event> {
         let elapsed = Duration::ZERO;
         let failed = |sent, why| Some(Event::Failed { leg, sent, why, elapsed });
-        let answered = |status| Some(Event::Answered { leg, status, elapsed });
+        let found = |status, finding| Some(Event::Answered { leg, status, finding, elapsed });
+        let answered = |status| found(status, Finding::Usual);
         match self {
             Nature::Has => answered(200),
             Nature::HasNot => answered(if writes { 201 } else { 404 }),
             Nature::Forbids => answered(403),
-            Nature::Broken => answered(500),
-            Nature::Busy => answered(503),
+            Nature::Busy => found(503, Finding::NoEffect),
+            Nature::Full => found(403, Finding::NoEffect),
+            Nature::Moody => found(403, Finding::Fails),
+            Nature::Undone if writes => failed(Sent::No, Why::Undone),
+            Nature::Unsettled if writes => failed(Sent::Maybe, Why::Unsettled),
+            Nature::Broken | Nature::Undone | Nature::Unsettled => answered(500),
             Nature::Down => failed(Sent::No, Why::Unreachable),
             Nature::Lost => failed(Sent::Maybe, Why::Reset),
             Nature::Silent => None,
@@ -59,8 +74,8 @@ impl Nature {
 
     /// A write that reached it may have been executed.
     pub(crate) fn executes(self) -> bool {
-        use Nature::{Broken, Has, HasNot, Lost, Silent};
-        matches!(self, Has | HasNot | Broken | Lost | Silent)
+        use Nature::{Broken, Has, HasNot, Lost, Moody, Silent, Unsettled};
+        matches!(self, Has | HasNot | Broken | Lost | Silent | Moody | Unsettled)
     }
 }
 

@@ -75,10 +75,12 @@ impl Writing<'_> {
             self.executed.push(site.clone());
         }
         match nature {
-            Nature::Has | Nature::HasNot | Nature::Forbids => End::At(site.clone()),
-            Nature::Broken | Nature::Busy if self.alone => End::At(site.clone()),
-            Nature::Down | Nature::Cut | Nature::Busy => End::Fails(Failure::Unavailable),
-            Nature::Broken | Nature::Lost => End::Stops(Failure::Unknown),
+            Nature::Has | Nature::HasNot | Nature::Forbids | Nature::Moody => End::At(site.clone()),
+            Nature::Broken | Nature::Busy | Nature::Full if self.alone => End::At(site.clone()),
+            Nature::Down | Nature::Cut | Nature::Busy | Nature::Full | Nature::Undone => {
+                End::Fails(Failure::Unavailable)
+            }
+            Nature::Broken | Nature::Lost | Nature::Unsettled => End::Stops(Failure::Unknown),
             Nature::Silent => {
                 self.waits(End::Stops(Failure::Unknown));
                 End::Stops(Failure::Unknown)

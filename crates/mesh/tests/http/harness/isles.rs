@@ -16,6 +16,7 @@ const NAMES: [&str; 3] = ["A", "B", "C"];
 
 pub struct Isles {
     pub address: SocketAddr,
+    service: String,
     meshes: Vec<Mesh>,
     chart: Chart,
 }
@@ -37,7 +38,7 @@ impl Isles {
             fixed: Fixed { atlas: Atlas::new(NAMES.map(site)).unwrap(), peers: BTreeMap::new() },
             standings: BTreeMap::new(),
         };
-        let mut meshes = Vec::new();
+        let (mut meshes, mut service) = (Vec::new(), String::new());
         // The far ones first: the near one is told where they listen.
         for (index, name) in NAMES.into_iter().enumerate().rev() {
             let mut settings = settings(name, vec![plain(upstreams[index])]);
@@ -45,13 +46,14 @@ impl Isles {
             settings.sites = Arc::new(chart.clone());
             settings.link = Some(link_of(&authority, name));
             tune(&mut settings);
+            service.clone_from(settings.services.keys().next().unwrap());
             let mesh = Mesh::start(settings, NonZeroUsize::MIN, Audit::none(), [7; 16]).unwrap();
             chart.fixed.peers.insert(site(name), mesh.link_address().unwrap().to_string());
             meshes.push(mesh);
         }
         meshes.reverse();
         chart.fixed.peers.remove(&site("A"));
-        Isles { address: meshes[0].addresses("image", false)[0], meshes, chart }
+        Isles { address: meshes[0].addresses(&service, false)[0], service, meshes, chart }
     }
 
     /// The first site is told this of another.
@@ -84,7 +86,7 @@ impl Isles {
 
     /// A new connection of a client of one of the sites.
     pub fn connect_to(&self, index: usize) -> Conn {
-        Conn::to(self.meshes[index].addresses("image", false)[0])
+        Conn::to(self.meshes[index].addresses(&self.service, false)[0])
     }
 
     pub fn connect(&self) -> Conn {

@@ -164,6 +164,7 @@ pub fn settings(name: &str, upstreams: Vec<Target>) -> Settings {
         tls: None,
         scope: None,
         strict: false,
+        settle: false,
         health: None,
     };
     Settings {

@@ -248,6 +248,7 @@ fn settings(isle: &Isle, authority: &Authority) -> Settings {
         tls: None,
         scope: None,
         strict: false,
+        settle: false,
         health: None,
     };
     let credential = (HeaderName::from_static("x-auth-token"), HeaderValue::from_static(CREDENTIAL));
