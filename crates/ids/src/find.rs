@@ -5,12 +5,12 @@
 //! are characters of their own, whatever letters they are written with; nothing starts right after a `%`.
 //!
 //! Few bytes are looked at one by one: UUIDs are found by their first hyphen, those without hyphens by one of
-//! the blocks of 16 bytes that each must cover.
+//! the blocks of 16 bytes that each must cover, and words by 64 bytes at once.
 
 use memchr::memchr;
 
-use crate::id::{DASHED, PLAIN, all_hex, dashed, is_id, plain};
-use crate::table::{Direction, Seen, Table};
+use crate::id::{DASHED, PLAIN, all_hex, dashed, ids_among, is_id, plain};
+use crate::table::{Direction, Seen, Shapes, Table};
 
 /// Bytes in which identifiers are looked for.
 #[derive(Clone, Copy)]
@@ -31,21 +31,32 @@ pub(crate) struct Hit {
 }
 
 /// Those in a text that start before `limit`, in order, none within another.
+///
+/// UUIDs are first found, then looked up, so that the processor waits for many entries of a large table at once.
 pub(crate) fn hits(table: &Table, direction: Direction, text: Text<'_>, limit: usize, hits: &mut Vec<Hit>) {
-    let mut look = |start, end, seen: Option<Seen>| {
-        if let Some(seen) = seen.filter(|_| start < limit) {
-            hits.push(Hit { start, end, seen });
-        }
-    };
     if table.has_uuids() {
-        with_hyphens(text, |start, uuid| look(start, start + DASHED, table.uuid(uuid, direction)));
-        without_hyphens(text, |start, uuid| look(start, start + PLAIN, table.uuid(uuid, direction)));
+        // As many as services write in a list.
+        let mut uuids = Vec::with_capacity(text.bytes.len() / 128);
+        with_hyphens(text, |start, uuid| uuids.push((start, DASHED, uuid)));
+        without_hyphens(text, |start, uuid| uuids.push((start, PLAIN, uuid)));
+        let mut near = Vec::with_capacity(uuids.len());
+        near.extend(uuids.iter().filter_map(|uuid| Some((uuid, table.near(uuid.2, direction)?))));
+        for ((start, length, uuid), near) in near {
+            if let Some(seen) = near.seen(*uuid).filter(|_| *start < limit) {
+                hits.push(Hit { start: *start, end: start + length, seen });
+            }
+        }
     }
     if table.has_tokens() {
-        words(text, |start, word| look(start, start + word.len(), table.token(word, direction)));
+        words(text, table.shapes(direction), |start, word| {
+            if let Some(seen) = table.token(word, direction).filter(|_| start < limit) {
+                hits.push(Hit { start, end: start + word.len(), seen });
+            }
+        });
     }
+    // They are some runs in order, which this sort merges.
     // Of two at one place, the longer; of two that overlap, the first.
-    hits.sort_unstable_by_key(|hit| (hit.start, std::cmp::Reverse(hit.end)));
+    hits.sort_by_key(|hit| (hit.start, std::cmp::Reverse(hit.end)));
     let mut end = 0;
     hits.retain(|hit| {
         let apart = hit.start >= end;
@@ -93,23 +104,39 @@ fn without_hyphens(text: Text<'_>, mut found: impl FnMut(usize, u128)) {
     }
 }
 
-fn words<'a>(text: Text<'a>, mut found: impl FnMut(usize, &'a [u8])) {
-    let mut at = 0;
-    if is_id(text.before) {
-        at = text.bytes.iter().position(|byte| !is_id(*byte)).unwrap_or(text.bytes.len());
+/// Those that look like a token.
+fn words<'a>(text: Text<'a>, shapes: &Shapes, mut found: impl FnMut(usize, &'a [u8])) {
+    let (blocks, rest) = text.bytes.as_chunks::<64>();
+    // The zeros behind it end the last word.
+    let mut last = [0; 64];
+    for (to, from) in last.iter_mut().zip(rest) {
+        *to = *from;
     }
-    loop {
-        let Some(rest) = text.bytes.get(at..) else { return };
-        let Some(skip) = rest.iter().position(|byte| is_id(*byte)) else { return };
-        let start = at + skip;
-        let rest = rest.get(skip..).unwrap_or_default();
-        let length = rest.iter().position(|byte| !is_id(*byte)).unwrap_or(rest.len());
-        at = start + length;
-        let word = rest.get(..length).unwrap_or_default();
-        let own = text.coded(start, word);
-        if let Some(word) = word.get(own..).filter(|word| !word.is_empty()) {
-            found(start + own, word);
+    // Whether the byte before is of an identifier. What goes on from before the text is none, so it starts nowhere.
+    let mut inside = u64::from(is_id(text.before));
+    let mut start = usize::MAX;
+    for (index, block) in blocks.iter().chain([&last]).enumerate() {
+        let place = |bits: u64| index * 64 + bits.trailing_zeros() as usize;
+        let are = ids_among(block);
+        let after = are << 1 | inside;
+        let (mut starts, mut ends) = (are & !after, !are & after);
+        if inside == 0 {
+            start = place(starts);
+            starts &= starts.wrapping_sub(1);
         }
+        while ends != 0 {
+            let end = place(ends);
+            let own = text.coded(start, end);
+            if shapes.fit(text.bytes.get(own), end.wrapping_sub(own))
+                && let Some(word) = text.bytes.get(own..end)
+            {
+                found(own, word);
+            }
+            start = place(starts);
+            starts &= starts.wrapping_sub(1);
+            ends &= ends - 1;
+        }
+        inside = are >> 63;
     }
 }
 
@@ -123,6 +150,10 @@ impl Text<'_> {
     fn starts(&self, at: usize) -> bool {
         let head = self.bytes.get(..at).unwrap_or_default();
         let Some(last) = head.last() else { return !self.before.is_ascii_alphanumeric() };
+        // No escape ends or is cut here, or it is a whole one.
+        if !(last.is_ascii_alphanumeric() || matches!(last, b'%' | b'\\')) {
+            return true;
+        }
         if self.json {
             match escape(head) {
                 Escape::Cut => return false,
@@ -130,25 +161,33 @@ impl Text<'_> {
                 Escape::None => {}
             }
         }
-        !(last.is_ascii_alphanumeric() || *last == b'%')
+        *last == b'\\'
             || matches!(head, [.., b'%', one, two] if one.is_ascii_hexdigit() && two.is_ascii_hexdigit())
     }
 
-    /// How many bytes of a word belong to the character before it: the `n` of `\n`, the `2F` of `%2F`. All, if
-    /// that is broken.
-    fn coded(&self, start: usize, word: &[u8]) -> usize {
-        let head = self.bytes.get(..start).unwrap_or_default();
+    /// Where a word starts without those of its bytes that belong to the character before it: the `n` of `\n`, the
+    /// `2F` of `%2F`. At its end, if that is broken.
+    fn coded(&self, start: usize, end: usize) -> usize {
+        match self.bytes.get(start.wrapping_sub(1)) {
+            Some(b'\\' | b'%') => self.coded_word(start, end),
+            _ => start,
+        }
+    }
+
+    #[cold]
+    fn coded_word(&self, start: usize, end: usize) -> usize {
+        let (head, word) = self.bytes.get(..end).unwrap_or_default().split_at(start.min(end));
         let hex = |count, from| {
             word.get(from..from + count).is_some_and(|part| part.iter().all(u8::is_ascii_hexdigit))
         };
         match head.last() {
             Some(b'\\') if self.json && opens_escape(head) => match word.first() {
-                Some(b'u') if hex(4, 1) => 5,
-                _ => 1,
+                Some(b'u') if hex(4, 1) => start + 5,
+                _ => start + 1,
             },
-            Some(b'%') if hex(2, 0) => 2,
-            Some(b'%') => word.len(),
-            _ => 0,
+            Some(b'%') if hex(2, 0) => start + 2,
+            Some(b'%') => end,
+            _ => start,
         }
     }
 }

@@ -5,6 +5,9 @@ use std::sync::Arc;
 /// The longest identifier that is not a UUID, in bytes.
 pub(crate) const MOST_BYTES: usize = 128;
 
+/// A one in each byte.
+const ONES: u64 = 0x0101_0101_0101_0101;
+
 /// A UUID with its hyphens, and without.
 pub(crate) const DASHED: usize = 36;
 pub(crate) const PLAIN: usize = 32;
@@ -59,6 +62,22 @@ static IS_ID: [bool; 256] = {
     table
 };
 
+/// Which of 64 bytes are such: the lowest bit is the first byte's. The compiler takes many at once.
+pub(crate) fn ids_among(bytes: &[u8; 64]) -> u64 {
+    let mut are = [0_u8; 64];
+    for (is, byte) in are.iter_mut().zip(bytes) {
+        let letter = (byte | 0x20).wrapping_sub(b'a') < 26;
+        let digit = byte.wrapping_sub(b'0') < 10;
+        let equals = |other| u8::from(*byte == other);
+        let other = equals(b'-') | equals(b'.') | equals(b'_') | equals(b'~');
+        *is = u8::from(letter) | u8::from(digit) | other;
+    }
+    let (eights, _) = are.as_chunks::<8>();
+    // The product has the eight lowest bits of its bytes in its highest byte.
+    let bits = |eight: &[u8; 8]| u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+    eights.iter().rev().fold(0, |all, eight| all << 8 | bits(eight))
+}
+
 /// A UUID, in either form.
 pub(crate) fn uuid(text: &[u8]) -> Option<u128> {
     match text.len() {
@@ -104,7 +123,7 @@ pub(crate) fn all_hex<const N: usize>(text: &[u8; N]) -> bool {
 /// twos, fours and eights of them together.
 fn eight_digits(text: [u8; 8]) -> u64 {
     let bytes = u64::from_be_bytes(text);
-    let letters = bytes >> 6 & 0x0101_0101_0101_0101;
+    let letters = bytes >> 6 & ONES;
     let values = (bytes & 0x0f0f_0f0f_0f0f_0f0f) + letters * 9;
     let twos = (values | values >> 4) & 0x00ff_00ff_00ff_00ff;
     let fours = (twos | twos >> 8) & 0x0000_ffff_0000_ffff;
@@ -112,14 +131,13 @@ fn eight_digits(text: [u8; 8]) -> u64 {
 }
 
 fn write_uuid(uuid: u128, found: &[u8], to: &mut Vec<u8>) {
-    let any = |is: fn(&u8) -> bool| found.iter().fold(false, |any, byte| any | is(byte));
-    let capitals = any(u8::is_ascii_uppercase) && !any(u8::is_ascii_lowercase);
-    let ten = if capitals { b'A' - 10 } else { b'a' - 10 };
-    let digit = |value: u8| value + if value < 10 { b'0' } else { ten };
+    let capitals = has_capitals(found);
     let mut digits = [0; PLAIN];
-    let (twos, _) = digits.as_chunks_mut::<2>();
-    for (two, byte) in twos.iter_mut().zip(uuid.to_be_bytes()) {
-        *two = [digit(byte >> 4), digit(byte & 15)];
+    let (eights, _) = digits.as_chunks_mut::<8>();
+    let bytes = uuid.to_be_bytes();
+    let (fours, _) = bytes.as_chunks::<4>();
+    for (eight, four) in eights.iter_mut().zip(fours) {
+        *eight = digits_of(u32::from_be_bytes(*four), capitals);
     }
     if found.len() != DASHED {
         to.extend_from_slice(&digits);
@@ -132,6 +150,32 @@ fn write_uuid(uuid: u128, found: &[u8], to: &mut Vec<u8>) {
     text[19..23].copy_from_slice(&digits[16..20]);
     text[24..].copy_from_slice(&digits[20..]);
     to.extend_from_slice(&text);
+}
+
+/// Whether a UUID has capitals and no other letters.
+fn has_capitals(uuid: &[u8]) -> bool {
+    const LETTERS: u64 = 0x40 * ONES;
+    let (eights, _) = uuid.as_chunks::<8>();
+    let (mut large, mut small) = (0, 0);
+    for eight in eights.iter().chain(uuid.last_chunk()) {
+        let bytes = u64::from_le_bytes(*eight);
+        // Of digits and the hyphen, the bit 0x40 is not set; of letters, 0x20 is if they are small.
+        large |= bytes & !(bytes << 1);
+        small |= bytes & bytes << 1;
+    }
+    large & LETTERS != 0 && small & LETTERS == 0
+}
+
+/// The eight hexadecimal digits of a number, all at once, as [`eight_digits`] reads them.
+fn digits_of(number: u32, capitals: bool) -> [u8; 8] {
+    let eight = u64::from(number);
+    let fours = (eight | eight << 16) & 0x0000_ffff_0000_ffff;
+    let twos = (fours | fours << 8) & 0x00ff_00ff_00ff_00ff;
+    let values = (twos | twos << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+    // Six more than ten or more are sixteen or more.
+    let letters = (values + 6 * ONES) >> 4 & ONES;
+    let beyond = u64::from(if capitals { b'A' } else { b'a' } - b'0' - 10);
+    (values + u64::from(b'0') * ONES + letters * beyond).to_be_bytes()
 }
 
 #[cfg(test)]
@@ -151,6 +195,17 @@ mod tests {
             assert_eq!(String::from_utf8(written).unwrap(), spelling);
         }
         assert_eq!(id.text(), UUID);
+    }
+
+    #[test]
+    fn bytes_of_identifiers_are_told_alike_one_by_one_and_many_at_once() {
+        for from in 0..=255_u8 {
+            let bytes =
+                std::array::from_fn(|at| from.wrapping_add(u8::try_from(at).unwrap().wrapping_mul(37)));
+            let bits =
+                bytes.iter().enumerate().fold(0, |bits, (at, byte)| bits | u64::from(is_id(*byte)) << at);
+            assert_eq!(ids_among(&bytes), bits);
+        }
     }
 
     #[test]

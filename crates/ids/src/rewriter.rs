@@ -3,6 +3,7 @@
 use std::fmt;
 
 use bytes::{Buf, Bytes};
+use memchr::memchr;
 
 use crate::find::{self, Hit, Text, opens_escape};
 use crate::id::{DASHED, MOST_BYTES, is_id};
@@ -180,8 +181,14 @@ impl Rewriter {
         let (mut copied, mut passed) = (0, 0);
         let mut copy = Vec::new();
         let mut refused = None;
+        let escapes = !hits.is_empty() && memchr(b'\\', bytes).is_some();
         for hit in hits.drain(..) {
-            quotes.pass(bytes.get(passed..hit.start).unwrap_or_default());
+            let between = bytes.get(passed..hit.start).unwrap_or_default();
+            if escapes {
+                quotes.pass(between);
+            } else {
+                quotes.count(between);
+            }
             passed = hit.start;
             if !quotes.open {
                 continue;

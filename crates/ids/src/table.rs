@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use crate::id::Id;
-use crate::trie::Trie;
+use crate::trie::{Near, Trie};
 
 /// Which way a text goes, and so what is replaced in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +59,9 @@ impl std::error::Error for Unfit {}
 pub struct Table {
     uuids: Pairs<u128>,
     tokens: Pairs<Arc<[u8]>>,
-    /// The bit n is set if some token has, or had, n + 1 bytes.
-    lengths: u128,
+    /// What local tokens look like, and what any do.
+    local_shapes: Shapes,
+    shapes: Shapes,
     /// How many pairs of tokens differ in length.
     uneven: usize,
 }
@@ -117,10 +118,12 @@ impl Table {
             (Id::Uuid(meta), Id::Uuid(local)) => self.uuids.insert::<u128>(meta, local).map(drop),
             (Id::Token(meta), Id::Token(local)) => {
                 let (meta_bytes, local_bytes) = (meta.len(), local.len());
-                let old = self.tokens.insert::<[u8]>(meta, local)?;
+                let old = self.tokens.insert::<[u8]>(Arc::clone(&meta), Arc::clone(&local))?;
                 self.uneven -= usize::from(old.is_some_and(|old| old.len() != meta_bytes));
                 self.uneven += usize::from(meta_bytes != local_bytes);
-                self.lengths |= bit(meta_bytes) | bit(local_bytes);
+                self.local_shapes.add(&local);
+                self.shapes.add(&local);
+                self.shapes.add(&meta);
                 Ok(())
             }
             _ => Err(Unfit::Form),
@@ -164,19 +167,30 @@ impl Table {
     }
 
     pub(crate) fn uuid(&self, uuid: u128, direction: Direction) -> Option<Seen> {
+        self.near(uuid, direction)?.seen(uuid)
+    }
+
+    /// None: it is none of ours. Else it may be, and what it is is read afterwards: of many, then, at once.
+    pub(crate) fn near(&self, uuid: u128, direction: Direction) -> Option<NearUuid<'_>> {
+        let meta = self.uuids.metas.near(&uuid);
         match direction {
-            Direction::ToClient => self.uuids.metas.get(&uuid).map(|meta| Seen::Mapped(Id::Uuid(*meta))),
-            Direction::ToService => match self.uuids.locals.get(&uuid) {
-                Some(local) => Some(Seen::Mapped(Id::Uuid(*local))),
-                None => self.uuids.metas.get(&uuid).map(|_| Seen::Hidden),
-            },
+            Direction::ToClient => meta.map(|meta| NearUuid { local: None, meta: Some(meta), direction }),
+            Direction::ToService => {
+                let local = self.uuids.locals.near(&uuid);
+                (local.is_some() || meta.is_some()).then_some(NearUuid { local, meta, direction })
+            }
+        }
+    }
+
+    /// What looks otherwise is no token that counts in this direction.
+    pub(crate) fn shapes(&self, direction: Direction) -> &Shapes {
+        match direction {
+            Direction::ToClient => &self.local_shapes,
+            Direction::ToService => &self.shapes,
         }
     }
 
     pub(crate) fn token(&self, token: &[u8], direction: Direction) -> Option<Seen> {
-        if self.lengths & bit(token.len()) == 0 {
-            return None;
-        }
         match direction {
             Direction::ToClient => {
                 self.tokens.metas.get(token).map(|meta| Seen::Mapped(Id::Token(meta.clone())))
@@ -189,9 +203,58 @@ impl Table {
     }
 }
 
-/// The bit of a token's length; none for what no token has.
-fn bit(length: usize) -> u128 {
-    u32::try_from(length).ok().and_then(|length| 1_u128.checked_shl(length.checked_sub(1)?)).unwrap_or(0)
+/// Where a UUID may be in the table.
+pub(crate) struct NearUuid<'a> {
+    /// The local id of the resource that it is for clients.
+    local: Option<Near<'a, u128>>,
+    /// The meta-identifier of the resource that it is here.
+    meta: Option<Near<'a, u128>>,
+    direction: Direction,
+}
+
+impl NearUuid<'_> {
+    /// What the UUID is that this was made for.
+    pub(crate) fn seen(&self, uuid: u128) -> Option<Seen> {
+        let mapped = |id: &u128| Seen::Mapped(Id::Uuid(*id));
+        let meta = || self.meta.as_ref().and_then(|near| near.get(&uuid));
+        match self.direction {
+            Direction::ToClient => meta().map(mapped),
+            Direction::ToService => match self.local.as_ref().and_then(|near| near.get(&uuid)) {
+                Some(local) => Some(mapped(local)),
+                None => meta().map(|_| Seen::Hidden),
+            },
+        }
+    }
+}
+
+/// The lengths of tokens, by their first byte: most words of a text fit none.
+#[derive(Clone, Debug)]
+pub(crate) struct Shapes {
+    /// The bit n is set if some token with this first byte has, or had, n bytes, or 64 more.
+    lengths: Arc<[u64; 256]>,
+}
+
+impl Default for Shapes {
+    fn default() -> Self {
+        Shapes { lengths: Arc::new([0; 256]) }
+    }
+}
+
+impl Shapes {
+    fn add(&mut self, token: &[u8]) {
+        if !self.fit(token.first(), token.len())
+            && let Some(first) = token.first()
+            && let Some(lengths) = Arc::make_mut(&mut self.lengths).get_mut(usize::from(*first))
+        {
+            *lengths |= 1 << (token.len() & 63);
+        }
+    }
+
+    /// Whether a word with this first byte and length may be a token.
+    pub(crate) fn fit(&self, first: Option<&u8>, length: usize) -> bool {
+        let lengths = first.and_then(|first| self.lengths.get(usize::from(*first)));
+        lengths.is_some_and(|lengths| lengths >> (length & 63) & 1 == 1)
+    }
 }
 
 impl<K: Ord + Clone> Pairs<K> {
