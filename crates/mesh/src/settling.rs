@@ -151,7 +151,7 @@ impl Settling {
             detail: error.to_string(),
         })?;
         if self.site != self.state.settings().site {
-            leg::address(&mut head.headers, &self.service.name, &self.carried);
+            leg::address(&self.core, &self.state, &mut head.headers, &self.service.name, &self.carried);
             return leg::peer(&self.state, &self.site, head, LegBody::Empty).await;
         }
         let at = At {
