@@ -125,8 +125,8 @@ fn begin(
     let switch = switches.then(|| Switch::new(switch, Rc::clone(&ticket) as Rc<dyn Any>));
     // A service that logs in: the answer has its token.
     let login = entry.login(&core.shared.carry, &head).cloned();
-    let issues = core.shared.identities.as_ref().is_some_and(|own| own.is_issue(&service.name, &head));
-    let issuer = issues.then(|| state.settings().site.clone());
+    let identities = core.shared.identities.as_ref().filter(|own| own.is_issue(&service.name, &head));
+    let issuer = identities.map(|_| state.settings().site.clone());
     let walk = Walk { core, state, service, client, switch, turn, login, issuer, ticket };
     // Boxed: they are large, and handed through many futures.
     Ok((Box::new(walk), Box::new(head), body))

@@ -53,6 +53,8 @@ pub struct Issue {
 pub struct Validate {
     methods: Vec<String>,
     path: Pattern,
+    /// Where Archipel asks.
+    pub ask: String,
     /// The header with the token of whoever asks. Requests of Archipel's own have theirs there too.
     pub asker: String,
     /// The header with the token that is asked about. The answer repeats it.
@@ -191,8 +193,9 @@ impl Identity {
                 return Some(format!("`{name}` has a token, and is not among `tokens`"));
             }
         }
-        if !self.issue.login.starts_with('/') {
-            return Some(format!("the path `{}` does not start with `/`", self.issue.login));
+        let paths = [&self.issue.login, &self.validate.ask];
+        if let Some(path) = paths.into_iter().find(|path| !path.starts_with('/')) {
+            return Some(format!("the path `{path}` does not start with `/`"));
         }
         if let Some(name) = self.issue.body.names().into_iter().find(|name| !LOGIN.contains(name)) {
             return Some(format!("`{{{name}}}` stands for nothing in a login"));

@@ -2,10 +2,12 @@
 //!
 //! In the order in which a token meets them: this module (which headers have tokens, and what requests say of their
 //! issuers), `ledger` and `shelf` (which site issued which), `validate` (asking the issuer), `people` (the users,
-//! projects and roles of this site), `translate` (the answer), `template`.
+//! projects and roles of this site), `translate` (the answer), `template`. `behalf`: under whose name this site executes what
+//! another accepted.
 //!
 //! No application is known here by name: where tokens are, and how they are asked about, is data in its profile.
 
+mod behalf;
 mod ledger;
 mod people;
 mod shelf;
@@ -24,11 +26,12 @@ use crate::core::State;
 use crate::handle::Entry;
 use crate::leg::Carried;
 
-pub(crate) use people::People;
-pub(crate) use validate::{audit, validated};
+pub(crate) use behalf::{Unvouched, credential, ended, has_login};
+pub(crate) use translate::Bearer;
+pub(crate) use validate::{audit, sender, validated};
 
 use ledger::Ledger;
-use people::Logins;
+use people::{Logins, People};
 use shelf::Shelf;
 
 /// Says in a leg which site issued each of its tokens: `x-auth-token=Site1, x-service-token=Site2`.

@@ -61,7 +61,7 @@ impl Logins {
     }
 
     /// A token was refused.
-    fn forget(&self, token: &HeaderValue) {
+    pub(super) fn forget(&self, token: &HeaderValue) {
         let mut logins = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         logins.retain(|_, session| session.token != token);
     }
@@ -113,14 +113,14 @@ impl<'a> People<'a> {
         &self,
         what: &str,
         lookup: &Lookup,
-        named: &Named,
+        own: &Named,
         domain_id: String,
     ) -> Result<Known, Refused> {
-        let names = Names::from([("name", named.name.as_str()), ("domain", domain_id.as_str())]);
+        let names = Names::from([("name", own.name.as_str()), ("domain", domain_id.as_str())]);
         let found = self.find(lookup, &names).await?;
         let id = the_one(&found)
-            .ok_or_else(|| Refused::NotValid(format!("this site has no enabled {what} `{named}`")))?;
-        Ok(Known { id, domain_id, named: named.clone() })
+            .ok_or_else(|| Refused::NotValid(format!("this site has no enabled {what} `{own}`")))?;
+        Ok(Known { id, domain_id, named: own.clone() })
     }
 
     async fn roles(&self, user: &Known, project: &Known) -> Result<Vec<Value>, Refused> {

@@ -33,6 +33,15 @@ pub(super) struct Local {
     pub(super) catalog: Option<Value>,
 }
 
+/// As the issuer of its own tokens would say it.
+impl From<Local> for Bearer {
+    fn from(local: Local) -> Bearer {
+        let name = |role: &Value| role.get("name").and_then(Value::as_str).map(str::to_owned);
+        let roles = local.roles.iter().filter_map(name).collect();
+        Bearer { user: local.user.named, project: local.project.named, roles, with_catalog: false }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Known {
     pub(super) id: String,

@@ -14,7 +14,8 @@ use replica::{Body, Class, Doubt, Subject, Who, Write};
 use super::upload::Taken;
 use super::{Kept, Scoped, Wanted, understand};
 use crate::body::LegBody;
-use crate::core::Core;
+use crate::core::{Core, State};
+use crate::identity::{self, Bearer, Refused};
 use crate::leg::Carried;
 use crate::problem::Problem;
 use crate::settings::Settings;
@@ -111,7 +112,7 @@ pub(crate) fn check_credential(
     headers: &HeaderMap,
 ) -> Result<(), Problem> {
     let own = settings.replication.as_ref().is_some_and(|own| own.credentials.contains_key(service));
-    if own || !has_credential(headers, &settings.profile) {
+    if own || identity::has_login(settings) || !has_credential(headers, &settings.profile) {
         return Ok(());
     }
     Err(Problem::new(
@@ -121,7 +122,7 @@ pub(crate) fn check_credential(
     )
     .detail(format!(
         "the request has a credential, and {} has none of its own for `{service}`: its administrator sets one in \
-         [replication.credentials]",
+         [replication.credentials], or a login in [tokens]",
         settings.site
     )))
 }
@@ -179,6 +180,7 @@ pub(crate) fn wanted(
     head: &Parts,
     body: &Taken,
     carried: Option<&Carried>,
+    sender: Option<&Bearer>,
 ) -> Box<Wanted> {
     let (id, content): (Arc<str>, _) = body.kept(|| {
         let mut random = [0; 16];
@@ -211,21 +213,47 @@ pub(crate) fn wanted(
         subject: understood.subject.clone(),
         class: understood.class.clone(),
         doubt: understood.doubt,
-        on_behalf_of: who(settings, carried),
+        on_behalf_of: who(settings, carried, sender),
         body: Body(id),
     };
     Box::new(Wanted { write, kept, head: Box::new(head.clone()), scoped })
 }
 
-/// Who sent it, as far as the mesh knows: a hash of the token or the address. The service knows the user.
-fn who(settings: &Settings, carried: Option<&Carried>) -> Who {
+/// Who sends a write, as this site knows them, where the application's tokens tell. Where other sites are to execute it
+/// under their logins it must be known.
+pub(crate) async fn sender(
+    core: &Core,
+    state: &State,
+    service: &str,
+    headers: &HeaderMap,
+) -> Result<Option<Bearer>, Problem> {
+    let settings = state.settings();
+    let own = settings.replication.as_ref().is_some_and(|own| own.credentials.contains_key(service));
+    let needed = !own && identity::has_login(settings);
+    let title = "Other sites could not execute this on its sender's behalf";
+    match identity::sender(core, state, headers).await {
+        Ok(sender) => Ok(sender),
+        Err(_) if !needed => Ok(None),
+        Err(Refused::NotValid(why)) => {
+            Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "no-identity", title).detail(why))
+        }
+        Err(Refused::Unavailable(why)) => {
+            Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "no-identity", title).detail(why).unsent())
+        }
+    }
+}
+
+/// Who sent it, as far as the mesh knows: the user, where tokens tell; else a hash of the token or the address.
+fn who(settings: &Settings, carried: Option<&Carried>, sender: Option<&Bearer>) -> Who {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let sender = carried.map_or_else(String::new, |carried| carried.sender.to_string());
+    let hash = || carried.map_or_else(String::new, |carried| carried.sender.to_string());
     Who {
         site: settings.site.clone(),
-        user: sender.into(),
-        project: None,
-        roles: Vec::new(),
+        user: sender.map_or_else(hash, |sender| sender.user.to_string()).into(),
+        project: sender.map(|sender| sender.project.to_string().into()),
+        roles: sender
+            .map(|sender| sender.roles.iter().map(|role| role.as_str().into()).collect())
+            .unwrap_or_default(),
         time_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
     }
 }

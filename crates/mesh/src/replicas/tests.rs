@@ -258,6 +258,7 @@ impl Stage {
             peers: std::sync::Mutex::default(),
             started: Instant::now(),
             replicas: Some(Replicas { known, orders, counts: Arc::default(), spool: Arc::default() }),
+            identities: None,
         };
         let snapshot = Snapshot { settings, health: BTreeMap::new(), client_tls: None };
         let core = Core::new(Arc::new(shared), Arc::<metrics::Counts>::default(), Arc::new(snapshot));

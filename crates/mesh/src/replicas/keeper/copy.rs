@@ -8,7 +8,8 @@ use http::Method;
 use http::header::CONTENT_LENGTH;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use profile::Kind;
-use replica::{Content, LocalId, Meta, ReplicaMap, Snapshot};
+use replica::{Class, Content, LocalId, Meta, ReplicaMap, Snapshot, Who};
+use scope::Site;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use spool::{Id, Spool};
@@ -232,7 +233,7 @@ pub(super) async fn install(
 pub(super) async fn release(core: Rc<Core>, shape: Shape, local: Name) -> bool {
     let state = core.state();
     let Some(delete) = request(Method::DELETE, &shape.path(&local), None, Bytes::new()) else { return true };
-    let answer = ask(&core, &state, local.service(), delete).await;
+    let answer = ask(&core, &state, local.service(), delete, None).await;
     answer.is_some_and(|answer| matches!(answer.status().as_u16(), 200..=299 | 404 | 410))
 }
 
@@ -263,6 +264,13 @@ impl Installer<'_> {
         Some(local)
     }
 
+    /// Whose it is, as far as it is still known: who made it, or else wrote to it, at the site that let them in.
+    fn owner(&self) -> Option<(&Site, &Who)> {
+        let ops = &self.copied.snapshot.ops;
+        let made = ops.iter().find(|op| op.class == Class::Create);
+        made.or_else(|| ops.last()).map(|op| (&op.id.site, &op.on_behalf_of))
+    }
+
     async fn put_part(&self, path: &str, part: &Part) -> Option<u16> {
         let kind: Option<&[u8]> = Some(b"application/octet-stream");
         match part {
@@ -273,7 +281,9 @@ impl Installer<'_> {
                 let body = LegBody::stored(reader, self.state.settings().timeouts.body_idle);
                 let mut put = request(Method::PUT, path, kind, Bytes::new())?;
                 put.headers.insert(CONTENT_LENGTH, (*length).into());
-                let answer = ask_with(self.core, self.state, self.name.service(), put, Some(body)).await?;
+                let answer =
+                    ask_with(self.core, self.state, self.name.service(), put, self.owner(), Some(body))
+                        .await?;
                 Some(answer.status().as_u16())
             }
         }
@@ -302,7 +312,7 @@ impl Installer<'_> {
         }
         let collection = own.rsplit_once('/').map(|(collection, _)| collection)?;
         let post = request(Method::POST, collection, Some(b"application/json"), document.clone())?;
-        let answer = ask(self.core, self.state, self.name.service(), post).await?;
+        let answer = ask(self.core, self.state, self.name.service(), post, self.owner()).await?;
         let made: Value =
             serde_json::from_slice(answer.body()).ok().filter(|_| answer.status().is_success())?;
         let id = made.pointer(&kind.id)?.as_str()?;
@@ -317,7 +327,7 @@ impl Installer<'_> {
 
     async fn ask(&self, method: Method, path: &str, kind: Option<&[u8]>, body: Bytes) -> Option<u16> {
         let request = request(method, path, kind, body)?;
-        let answer = ask(self.core, self.state, self.name.service(), request).await?;
+        let answer = ask(self.core, self.state, self.name.service(), request, self.owner()).await?;
         Some(answer.status().as_u16())
     }
 }

@@ -5,11 +5,12 @@ use std::rc::Rc;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, LOCATION};
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Request, Response};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Collected, Limited};
 use plan::Sent;
 use profile::Kind;
-use replica::{Authority, Body, Class, Execution, How, LocalId, Operation, Outcome};
+use replica::{Authority, Body, Class, Execution, How, LocalId, Operation, Outcome, Who};
+use scope::Site;
 use serde_json::Value;
 use spool::{Id, Spool};
 
@@ -17,6 +18,7 @@ use super::replay::{self, Replay, Target};
 use super::vault::{Table, Vault};
 use crate::body::{AnswerBody, LegBody};
 use crate::core::{Core, State};
+use crate::identity::{self, Unvouched};
 use crate::leg::{self, Carried};
 use crate::problem::UNSENT;
 use crate::replicas::request::{Content, Kept, Name, Scoped};
@@ -79,7 +81,7 @@ impl Job {
     pub(super) async fn execute(mut self) -> Said {
         let Some(kept) = self.kept().await else { return Outcome::NotExecuted.into() };
         let state = self.core.state();
-        let (mut head, mut body, carried) = match self.request(&state, &kept) {
+        let (mut head, mut body, carried) = match self.request(&state, &kept).await {
             Ok(request) => request,
             Err(outcome) => return outcome.into(),
         };
@@ -97,6 +99,7 @@ impl Job {
             head.headers.insert(OPERATION, name);
         }
         let Some(service) = state.service(&kept.service) else { return Outcome::NotExecuted.into() };
+        let asked = head.headers.clone();
         let answer =
             Box::pin(leg::local(&self.core, &state, &service, head, body, carried.as_ref(), None)).await;
         let response = match answer {
@@ -107,6 +110,9 @@ impl Job {
         let (head, body) = response.into_parts();
         let body = Limited::new(body, ANSWER_BYTES).collect().await.ok().map(Collected::to_bytes);
         let status = head.status.as_u16();
+        if status == 401 {
+            identity::ended(&self.core, &asked);
+        }
         let unsent = head.headers.contains_key(UNSENT);
         let response = body.map(|body| Response::from_parts(head.clone(), body));
         let outcome = match status {
@@ -162,7 +168,7 @@ impl Job {
     }
 
     /// The request: the client's own, or the kept one under this site's credential.
-    fn request(
+    async fn request(
         &mut self,
         state: &State,
         kept: &Kept,
@@ -182,14 +188,17 @@ impl Job {
             let body = replay::body(kept, how, &target, &mut head.headers);
             return Ok((head, full(body), carried));
         }
-        let credentials = credentials(state, &kept.service);
+        let on_behalf_of = Some((&self.operation.id.site, &self.operation.on_behalf_of));
+        let credentials = credentials(&self.core, state, &kept.service, on_behalf_of).await;
+        // Without, it waits, and is shown: somebody has to say who the sender is here. As anybody else it is not executed.
+        let credentials = credentials.map_err(|Unvouched| Outcome::NotExecuted)?;
         if self.authority == Authority::Unproven && credentials.is_empty() {
             // Nobody vouches for the sender, whose token is gone. Where writes have one order that is so when the leader
             // changes, and no word of the service on the write.
             return Err(if self.ordered { Outcome::NotExecuted } else { Outcome::Refused { status: 403 } });
         }
         let replay = replay::replay(kept, class, how, &target).ok_or(Outcome::NotExecuted)?;
-        let (head, body) = under(credentials, replay);
+        let (head, body) = under(&credentials, replay);
         Ok((head, body, None))
     }
 
@@ -225,10 +234,29 @@ fn is_of_the_credential(status: u16) -> bool {
     matches!(status, 401 | 403 | 407 | 408 | 421 | 423 | 425 | 429)
 }
 
-/// What this site's service knows Archipel by. Where it knows it by nothing, it is asked as anybody may ask it.
-fn credentials<'s>(state: &'s State, service: &str) -> &'s [(HeaderName, HeaderValue)] {
+/// What this site's service knows Archipel by: headers of the configuration, or this site's login for the project of
+/// whoever it is on behalf of, at the site that accepted it. Where it knows it by nothing, it is asked as anybody may
+/// ask it.
+async fn credentials(
+    core: &Core,
+    state: &State,
+    service: &str,
+    on_behalf_of: Option<(&Site, &Who)>,
+) -> Result<Vec<(HeaderName, HeaderValue)>, Unvouched> {
     let replication = state.settings().replication.as_ref();
-    replication.and_then(|own| own.credentials.get(service)).map_or(&[], Vec::as_slice)
+    match replication.and_then(|own| own.credentials.get(service)) {
+        Some(own) => Ok(own.clone()),
+        None if identity::has_login(state.settings()) => {
+            identity::credential(core, state, on_behalf_of).await.map(|header| vec![header])
+        }
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Whether this site's login is what a service knows Archipel by.
+fn is_by_login(state: &State, service: &str) -> bool {
+    let own = state.settings().replication.as_ref().is_some_and(|own| own.credentials.contains_key(service));
+    !own && identity::has_login(state.settings())
 }
 
 fn under(credentials: &[(HeaderName, HeaderValue)], replay: Replay) -> (Box<Parts>, LegBody) {
@@ -314,8 +342,9 @@ pub(super) async fn ask(
     state: &State,
     service: &str,
     replay: Replay,
+    on_behalf_of: Option<(&Site, &Who)>,
 ) -> Option<Response<Bytes>> {
-    ask_with(core, state, service, replay, None).await
+    ask_with(core, state, service, replay, on_behalf_of, None).await
 }
 
 /// The same, with a body from the spool.
@@ -324,9 +353,10 @@ pub(super) async fn ask_with(
     state: &State,
     service: &str,
     replay: Replay,
+    on_behalf_of: Option<(&Site, &Who)>,
     stored: Option<LegBody>,
 ) -> Option<Response<Bytes>> {
-    let answer = open(core, state, service, replay, stored).await?;
+    let answer = open(core, state, service, replay, on_behalf_of, stored).await?;
     let (head, body) = answer.into_parts();
     let body = Limited::new(body, ANSWER_BYTES).collect().await.ok()?.to_bytes();
     Some(Response::from_parts(head, body))
@@ -337,11 +367,24 @@ async fn open(
     state: &State,
     service: &str,
     replay: Replay,
+    on_behalf_of: Option<(&Site, &Who)>,
     stored: Option<LegBody>,
 ) -> Option<Response<AnswerBody>> {
     let own = state.service(service)?;
-    let (head, body) = under(credentials(state, service), replay);
-    Box::pin(leg::local(core, state, &own, head, stored.unwrap_or(body), None, None)).await.ok()
+    let makes = !matches!(replay.method, Method::GET | Method::HEAD | Method::DELETE);
+    let credentials = credentials(core, state, service, on_behalf_of).await.ok()?;
+    if makes && on_behalf_of.is_none() && is_by_login(state, service) {
+        // It would be the login's own, and not its owner's.
+        return None;
+    }
+    let (head, body) = under(&credentials, replay);
+    let asked = head.headers.clone();
+    let answer =
+        Box::pin(leg::local(core, state, &own, head, stored.unwrap_or(body), None, None)).await.ok()?;
+    if answer.status() == StatusCode::UNAUTHORIZED {
+        identity::ended(core, &asked);
+    }
+    Some(answer)
 }
 
 /// Reads something from a service of this site, as it comes.
@@ -351,12 +394,12 @@ pub(in crate::replicas) async fn stream(
     service: &str,
     path: &str,
 ) -> Option<Response<AnswerBody>> {
-    open(core, state, service, get(path)?, None).await
+    open(core, state, service, get(path)?, None, None).await
 }
 
 /// Reads something from a service of this site.
 pub(super) async fn look(core: &Core, state: &State, service: &str, path: &str) -> Option<(u16, Bytes)> {
-    let answer = ask(core, state, service, get(path)?).await?;
+    let answer = ask(core, state, service, get(path)?, None).await?;
     Some((answer.status().as_u16(), answer.into_body()))
 }
 

@@ -1,5 +1,6 @@
 //! Tokens of one site at another: who they are there, and who they are not.
 
+mod behalf;
 mod keystone;
 mod world;
 

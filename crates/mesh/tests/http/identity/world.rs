@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use link::Authority;
-use mesh::{Accept, Audit, Fixed, Login, Mesh, Named, Service, Settings, Sites, Tokens};
+use mesh::{Accept, Audit, Fixed, Login, Mesh, Named, Replication, Service, Settings, Sites, Tokens};
 use profile::Profile;
 use scope::{Atlas, Dialect};
 use serde_json::Value;
@@ -18,6 +18,15 @@ use crate::harness::{ANY_PORT, Conn, Message, Upstream, link_of, plain, settings
 
 pub const NAMES: [&str; 2] = ["A", "B"];
 
+/// Images that clients give their ids, by a PUT.
+const KINDS: &str = "
+    description = 'x'
+    [[kinds]]
+    name = 'image'
+    path = '/**/images'
+    named_by = 'client'
+";
+
 pub struct World {
     authority: Authority,
     pub keystones: [Keystone; 2],
@@ -25,6 +34,7 @@ pub struct World {
     meshes: [Option<Mesh>; 2],
     kept: [TempDir; 2],
     accept: Option<Accept>,
+    replicates: bool,
     pub audit: Arc<Mutex<Vec<u8>>>,
 }
 
@@ -48,6 +58,15 @@ pub fn named(name: &str) -> Named {
 impl World {
     /// B accepts tokens of A like this.
     pub fn new(accept: Option<Accept>) -> World {
+        World::serving(accept, [Upstream::fine(), Upstream::fine()], false)
+    }
+
+    /// With these image services, whose images can be replicated.
+    pub fn replicating(accept: Option<Accept>, images: [Upstream; 2]) -> World {
+        World::serving(accept, images, true)
+    }
+
+    fn serving(accept: Option<Accept>, images: [Upstream; 2], replicates: bool) -> World {
         let keystones = NAMES.map(Keystone::new);
         for keystone in &keystones {
             keystone.has("archipel", "service", "admin");
@@ -56,10 +75,11 @@ impl World {
         let mut world = World {
             authority: Authority::create("Test").unwrap(),
             keystones,
-            images: [Upstream::fine(), Upstream::fine()],
+            images,
             meshes: [None, None],
             kept: [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()],
             accept,
+            replicates,
             audit: Arc::default(),
         };
         world.start(0);
@@ -94,7 +114,10 @@ impl World {
     }
 
     fn settings(&self, index: usize) -> Settings {
-        let profile = Profile::named("openstack").unwrap();
+        let mut profile = Profile::named("openstack").unwrap();
+        if self.replicates {
+            profile.kinds = Profile::read(KINDS).unwrap().kinds;
+        }
         let mut own = settings(NAMES[index], vec![plain(self.images[index].address())]);
         own.dialect = Dialect { services: profile.services(), ..Dialect::default() };
         own.profile = profile;
@@ -107,6 +130,15 @@ impl World {
         let upstreams = vec![plain(self.keystones[index].upstream.address())];
         let identity = Service { upstreams, ..image.clone() };
         own.services.insert("identity".to_owned(), identity);
+        if self.replicates {
+            own.replication = Some(Replication {
+                directory: self.kept[index].path().to_owned(),
+                quota: 1 << 20,
+                inline: 1 << 16,
+                credentials: BTreeMap::new(),
+                webhook: None,
+            });
+        }
         let accept = self.accept.clone().filter(|_| index == 1);
         own.tokens = Some(Tokens {
             directory: Some(self.kept[index].path().to_owned()),
@@ -181,7 +213,8 @@ impl World {
     /// The files that a site keeps.
     pub fn kept(&self, index: usize) -> Vec<Vec<u8>> {
         let files = std::fs::read_dir(self.kept[index].path()).unwrap();
-        files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect()
+        let paths = files.map(|file| file.unwrap().path()).filter(|path| path.is_file());
+        paths.map(|path| std::fs::read(path).unwrap()).collect()
     }
 
     /// What the audit has of other sites' tokens.
