@@ -48,7 +48,13 @@ fn the_least_that_is_valid_has_every_default() {
     assert!(config.peers.is_empty() && config.zones.is_empty() && config.link.is_none());
     assert!(config.state.ends_with("state"));
     let image = &config.services["image"];
-    assert!(!image.strict && !image.settle && image.scope.is_none() && image.tls.is_none() && image.health.is_none());
+    assert!(
+        !image.strict
+            && !image.settle
+            && image.scope.is_none()
+            && image.tls.is_none()
+            && image.health.is_none()
+    );
 }
 
 #[test]

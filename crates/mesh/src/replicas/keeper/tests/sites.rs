@@ -38,6 +38,11 @@ const PROFILE: &str = "description = 'images'\n[propagation]\ntracestate = true\
     [[kinds]]\nname = 'image'\nservice = 'image'\npath = '/**/images'\nparts = ['/file']\n\
     generated = ['/created_at', '/size', '/digest', '/status']\n";
 
+/// The same, but clients choose ids, in the body.
+pub(super) const NAMED_IN_BODY: &str = "description = 'images'\n[propagation]\ntracestate = true\n\
+    [[kinds]]\nname = 'image'\nservice = 'image'\npath = '/**/images'\nparts = ['/file']\nnamed_by = 'body'\n\
+    create_doubt = 'probe'\ngenerated = ['/created_at', '/size', '/digest', '/status']\n";
+
 pub(super) fn site(name: &str) -> Site {
     Site::new(name).unwrap()
 }
@@ -71,6 +76,7 @@ pub(super) struct Isle {
 pub(super) struct Isles {
     pub(super) isles: Vec<Isle>,
     authority: Authority,
+    profile: &'static str,
 }
 
 impl Isles {
@@ -78,8 +84,17 @@ impl Isles {
         Isles::with_first_on(None)
     }
 
+    /// With another profile.
+    pub(super) fn under(profile: &'static str) -> Isles {
+        Isles::begun(None, profile)
+    }
+
     /// The first site keeps its records on this engine.
     pub(super) fn with_first_on(engine: Option<Arc<dyn Engine>>) -> Isles {
+        Isles::begun(engine, PROFILE)
+    }
+
+    fn begun(engine: Option<Arc<dyn Engine>>, profile: &'static str) -> Isles {
         let authority = Authority::create("Test").unwrap();
         let isle = |name| {
             let image = Image::new(&ImageSettings::default());
@@ -87,7 +102,7 @@ impl Isles {
             let directory = tempfile::tempdir().unwrap();
             Isle { name, image, service, directory, mesh: None, engine: None, address: String::new() }
         };
-        let mut isles = Isles { isles: NAMES.map(isle).into_iter().collect(), authority };
+        let mut isles = Isles { isles: NAMES.map(isle).into_iter().collect(), authority, profile };
         isles.isles[0].engine = engine;
         for index in 0..NAMES.len() {
             isles.start(index);
@@ -105,7 +120,7 @@ impl Isles {
 
     pub(super) fn try_start(&self, index: usize) -> Result<Mesh, crate::StartError> {
         let isle = &self.isles[index];
-        let settings = settings(isle, &self.authority);
+        let settings = settings(isle, &self.authority, self.profile);
         let machine = replica::Settings { retry_ms: 50, max_retry_ms: 200, ..replica::Settings::default() };
         let directory: PathBuf = isle.directory.path().to_owned();
         let opening = match &isle.engine {
@@ -237,8 +252,8 @@ pub(super) fn send(address: SocketAddr, line: &str) -> Vec<u8> {
     answer.split_off(end + 4)
 }
 
-fn settings(isle: &Isle, authority: &Authority) -> Settings {
-    let profile = Profile::read(PROFILE).unwrap();
+fn settings(isle: &Isle, authority: &Authority, profile: &str) -> Settings {
+    let profile = Profile::read(profile).unwrap();
     let address = isle.service.address();
     let target = Target { host: address.ip().to_string(), port: address.port(), tls: None };
     let service = Service {
@@ -347,6 +362,15 @@ pub(super) fn create_as(id: &str, name: &str) -> Wanted {
     let sites: BTreeSet<Site> = NAMES.iter().map(|name| site(name)).collect();
     let subject = Subject::New { naming: Naming::Chosen(meta), level: Level::Eventual, sites };
     wanted(subject, Class::Create, Doubt::Probe, ("PUT", &path, ""), &named(name))
+}
+
+/// Makes an image under an id that stands in its body.
+pub(super) fn create_in_body(id: &str, name: &str, sites: &[&str]) -> Wanted {
+    let meta = Meta(format!("image:/images/{id}").into());
+    let sites: BTreeSet<Site> = sites.iter().map(|name| site(name)).collect();
+    let subject = Subject::New { naming: Naming::Chosen(meta), level: Level::Eventual, sites };
+    let body = serde_json::json!({ "name": name, "id": id }).to_string();
+    wanted(subject, Class::Create, Doubt::Probe, ("POST", "/images", ""), body.as_bytes())
 }
 
 fn path_of(meta: &Meta) -> String {
