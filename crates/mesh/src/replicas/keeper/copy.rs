@@ -260,9 +260,8 @@ impl Installer<'_> {
             let path = format!("{}{name}", shape.path(&local));
             let status = self.put_part(&path, part).await?;
             // Some services take a part once. If it is the same, all is well.
-            if !is_done(status) && !(status == 409 && self.has_part(&path, part).await?) {
-                return None;
-            }
+            let is_there = is_done(status) || status == 409 && self.has_part(&path, part).await?;
+            is_there.then_some(())?;
         }
         Some(local)
     }
@@ -301,7 +300,7 @@ impl Installer<'_> {
     }
 
     /// By a JSON Patch of what differs.
-    async fn patch(&self, local: Name, document: &Bytes, kind: &Kind, patch: &str) -> Option<Name> {
+    async fn patch(&self, local: Name, document: &Bytes, kind: &Kind, media_type: &str) -> Option<Name> {
         let path = self.shape.path(&local);
         let (status, found) = look(self.core, self.state, self.name.service(), &path).await?;
         if matches!(status, 404 | 410) {
@@ -311,7 +310,7 @@ impl Installer<'_> {
         let steps = steps(&found, &serde_json::from_slice(document).ok()?, &kind.fields)?;
         if !steps.is_empty() {
             let steps = Bytes::from(Value::Array(steps).to_string());
-            let status = self.ask(Method::PATCH, &path, Some(patch.as_bytes()), steps).await?;
+            let status = self.ask(Method::PATCH, &path, Some(media_type.as_bytes()), steps).await?;
             is_done(status).then_some(())?;
         }
         Some(local)
@@ -319,8 +318,8 @@ impl Installer<'_> {
 
     /// In one step where the service can, else in two.
     async fn replace(&self, local: Name, document: &Bytes, kind: &Kind) -> Option<Name> {
-        if let Some(patch) = &kind.json_patch {
-            return self.patch(local, document, kind, patch).await;
+        if let Some(media_type) = &kind.json_patch {
+            return self.patch(local, document, kind, media_type).await;
         }
         let path = self.shape.path(&local);
         for method in [Method::PUT, Method::PATCH] {

@@ -68,6 +68,7 @@ pub(super) struct Isle {
     pub(super) service: sample::Handle,
     pub(super) directory: TempDir,
     mesh: Option<Mesh>,
+    profile: &'static str,
     engine: Option<Arc<dyn Engine>>,
     address: String,
 }
@@ -76,7 +77,6 @@ pub(super) struct Isle {
 pub(super) struct Isles {
     pub(super) isles: Vec<Isle>,
     authority: Authority,
-    profile: &'static str,
 }
 
 impl Isles {
@@ -100,9 +100,18 @@ impl Isles {
             let image = Image::new(&ImageSettings::default());
             let service = sample::Handle::spawn_thread(image.clone(), ANY_PORT).unwrap();
             let directory = tempfile::tempdir().unwrap();
-            Isle { name, image, service, directory, mesh: None, engine: None, address: String::new() }
+            Isle {
+                name,
+                image,
+                service,
+                directory,
+                mesh: None,
+                profile,
+                engine: None,
+                address: String::new(),
+            }
         };
-        let mut isles = Isles { isles: NAMES.map(isle).into_iter().collect(), authority, profile };
+        let mut isles = Isles { isles: NAMES.map(isle).into_iter().collect(), authority };
         isles.isles[0].engine = engine;
         for index in 0..NAMES.len() {
             isles.start(index);
@@ -120,7 +129,7 @@ impl Isles {
 
     pub(super) fn try_start(&self, index: usize) -> Result<Mesh, crate::StartError> {
         let isle = &self.isles[index];
-        let settings = settings(isle, &self.authority, self.profile);
+        let settings = settings(isle, &self.authority);
         let machine = replica::Settings { retry_ms: 50, max_retry_ms: 200, ..replica::Settings::default() };
         let directory: PathBuf = isle.directory.path().to_owned();
         let opening = match &isle.engine {
@@ -252,8 +261,8 @@ pub(super) fn send(address: SocketAddr, line: &str) -> Vec<u8> {
     answer.split_off(end + 4)
 }
 
-fn settings(isle: &Isle, authority: &Authority, profile: &str) -> Settings {
-    let profile = Profile::read(profile).unwrap();
+fn settings(isle: &Isle, authority: &Authority) -> Settings {
+    let profile = Profile::read(isle.profile).unwrap();
     let address = isle.service.address();
     let target = Target { host: address.ip().to_string(), port: address.port(), tls: None };
     let service = Service {
