@@ -35,9 +35,17 @@ pub struct Kind {
     /// What is below it and must be copied too: read by GET, written by PUT.
     #[serde(default)]
     pub parts: Vec<String>,
+    /// What a client that chooses ids writes in the place of one, to have it chosen: no id.
+    #[serde(default)]
+    pub unnamed: Vec<String>,
+    /// The type of a JSON Patch (RFC 6902) by which one is set to what another site has. It is then never deleted and
+    /// made again for that: some services take an id once only.
+    pub json_patch: Option<String>,
     /// Whether one can be replicated at all: `false` says of these paths that nothing there can be.
     #[serde(default = "yes")]
     pub replicated: bool,
+    /// Why not, for the client.
+    pub because: Option<String>,
     /// What differs from the usual writes. The first that fits counts.
     #[serde(default)]
     operations: Vec<Operation>,
@@ -52,6 +60,8 @@ pub enum NamedBy {
     Service,
     /// Its client, by a PUT to the new address. A POST to the collection can be sent so too.
     Client,
+    /// Its client, in the body of a POST to the collection, where [`Kind::id`] says.
+    Body,
 }
 
 /// How a write behaves beside concurrent ones.
@@ -148,6 +158,12 @@ impl Kind {
         if !self.fields.is_empty() && !self.fields.starts_with('/') {
             return Some("a JSON pointer starts with `/`");
         }
+        if !self.unnamed.is_empty() && self.named_by != NamedBy::Body {
+            return Some("`unnamed` is for ids that are chosen in the body");
+        }
+        if self.because.is_some() && self.replicated {
+            return Some("`because` says why `replicated` is false");
+        }
         if self.parts.iter().any(|part| !part.starts_with('/') || part.ends_with('/')) {
             return Some("a part is a path below the resource, such as `/file`");
         }
@@ -217,6 +233,14 @@ impl Kinds {
     pub fn collection(&self, service: &str, path: &str) -> Option<&Kind> {
         let fits = |kind: &&Kind| kind.is_of(service) && kind.path.fits(path);
         self.0.iter().find(fits).filter(|kind| kind.replicated)
+    }
+
+    /// The kind of what a path is of, or of what a POST there makes, if the profile says that it cannot be replicated.
+    #[must_use]
+    pub fn barred(&self, service: &str, path: &str) -> Option<&Kind> {
+        let first = |path: &str| self.0.iter().find(|kind| kind.is_of(service) && kind.path.fits(path));
+        let above = || path.trim_end_matches('/').rsplit_once('/').and_then(|(above, _)| first(above));
+        first(path).or_else(above).filter(|kind| !kind.replicated)
     }
 
     /// What a path may be of: the longest first, so that what is the path itself comes before what it is below.
@@ -309,5 +333,71 @@ mod tests {
         assert_eq!(is("POST", "/start"), (Class::Action, Doubt::Ask));
         assert_eq!(is("GET", "/file"), (Class::Read, Doubt::Repeat));
         assert_eq!(kind.rule("PUT", "/file/").field.as_deref(), Some("/file"));
+    }
+
+    /// What a request to OpenStack is: a word, the kind, and how it behaves.
+    fn openstack(service: &str, request: &str) -> String {
+        let profile = crate::Profile::named("openstack").unwrap();
+        let (method, path) = request.split_once(' ').unwrap();
+        if let Some(kind) = profile.kinds.collection(service, path).filter(|_| method == "POST") {
+            return format!("makes {} {:?}", kind.name, kind.named_by);
+        }
+        if let Some(barred) = profile.kinds.barred(service, path) {
+            return format!("no {}", barred.name);
+        }
+        let items = profile.kinds.items(service, path);
+        let Some(item) = items.first() else { return "nothing".to_owned() };
+        let rule = item.kind.rule(method, item.below);
+        let field = rule.field.map(|field| format!(" {field}")).unwrap_or_default();
+        let repeat = if rule.idempotent { "" } else { " once" };
+        format!("{} {} {:?}{field}{repeat}", item.kind.name, item.id, rule.class)
+    }
+
+    #[test]
+    fn writes_to_openstack_are_what_its_services_make_of_them() {
+        for (service, request, is) in [
+            ("image", "POST /v2/images", "makes image Body"),
+            ("image", "POST /image/v2/images", "makes image Body"),
+            ("image", "PATCH /v2/images/7f", "image 7f Patch"),
+            ("image", "PUT /v2/images/7f/file", "image 7f Patch /file"),
+            ("image", "GET /v2/images/7f/file", "image 7f Read"),
+            ("image", "PUT /v2/images/7f/tags/lts", "image 7f Patch /tags/lts"),
+            ("image", "DELETE /v2/images/7f/tags/lts", "image 7f Patch /tags/lts"),
+            ("image", "POST /v2/images/7f/members", "image 7f Add once"),
+            ("image", "PUT /v2/images/7f/members/42", "image 7f Patch /members/42"),
+            ("image", "POST /v2/images/7f/actions/deactivate", "image 7f Action"),
+            ("image", "POST /v2/images/7f/import", "image 7f Action once"),
+            ("image", "DELETE /v2/images/7f", "image 7f Delete"),
+            ("image", "POST /v2/metadefs/namespaces", "nothing"),
+            ("compute", "POST /v2.1/flavors", "makes flavor Body"),
+            ("compute", "PUT /v2.1/flavors/m1.tiny", "flavor m1.tiny Patch"),
+            ("compute", "POST /v2.1/flavors/1/os-extra_specs", "flavor 1 Patch /os-extra_specs"),
+            ("compute", "PUT /v2.1/flavors/1/os-extra_specs/hw:x", "flavor 1 Patch /os-extra_specs/hw:x"),
+            ("compute", "POST /v2.1/flavors/1/action", "flavor 1 Action once"),
+            ("compute", "POST /v2.1/servers", "no server"),
+            ("compute", "POST /v2.1/os-keypairs", "no key pair"),
+            ("compute", "DELETE /v2.1/os-keypairs/mine", "no key pair"),
+            ("network", "POST /v2.0/ports", "no port"),
+            ("network", "PUT /v2.0/networks/7", "no network"),
+            ("volume", "POST /v3/5f0c/volumes", "no volume"),
+            ("identity", "POST /v3/users", "makes user Service"),
+            ("identity", "PATCH /identity/v3/users/0a1b", "user 0a1b Patch"),
+            ("identity", "POST /v3/users/0a1b/password", "user 0a1b Action once"),
+            ("identity", "PUT /v3/projects/0a/users/1b/roles/2c", "project 0a Action once"),
+            ("identity", "POST /v3/auth/tokens", "nothing"),
+        ] {
+            assert_eq!(openstack(service, request), is, "{request}");
+        }
+    }
+
+    #[test]
+    fn kinds_that_cannot_be_meant_are_refused() {
+        for (text, why) in
+            [("unnamed = ['auto']", "`unnamed` is for ids"), ("because = 'x'", "`because` says why")]
+        {
+            let text = format!("description = 'x'\n[[kinds]]\nname = 'x'\npath = '/x'\n{text}");
+            let error = crate::Profile::read(&text).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
     }
 }

@@ -70,6 +70,18 @@ async fn a_put_with_an_id_of_the_clients_makes_an_image_once() {
 }
 
 #[tokio::test]
+async fn a_post_may_choose_the_id_and_is_refused_where_it_is_taken() {
+    let (image, _handle, mut client) = service().await;
+    let chosen = r#"{"name":"a","id":"0d3f6f5e-8f6b-4a55-9d5e-2f4f0c4b7a11"}"#;
+    let made = client.send("POST", "/images", chosen).await;
+    assert_eq!(made.status, 201);
+    assert_eq!(made.headers["location"], "/images/0d3f6f5e-8f6b-4a55-9d5e-2f4f0c4b7a11");
+    assert_eq!(client.send("POST", "/images", chosen).await.status, 409);
+    assert_eq!(client.send("POST", "/images", r#"{"name":"a","id":"7"}"#).await.status, 400);
+    assert_eq!(image.counts().writes(Write::Create, "a"), 1);
+}
+
+#[tokio::test]
 async fn the_list_has_every_image_oldest_first() {
     let (_, _handle, mut client) = service().await;
     assert_eq!(client.send("GET", "/images", "").await.json(), json!({ "images": [] }));

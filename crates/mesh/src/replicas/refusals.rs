@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use http::request::Parts;
+use profile::Kind;
 use replica::Reply;
 
 use crate::problem::Problem;
@@ -16,7 +17,8 @@ pub(super) fn no_replication() -> Problem {
         .unsent()
 }
 
-pub(super) fn not_replicable(head: &Parts) -> Problem {
+/// No such thing can be replicated; why, where the profile says so.
+pub(super) fn not_replicable(head: &Parts, barred: Option<&Kind>) -> Problem {
     let problem = Problem::new(
         StatusCode::UNPROCESSABLE_ENTITY,
         "not-replicable",
@@ -27,7 +29,19 @@ pub(super) fn not_replicable(head: &Parts) -> Problem {
         http::Method::PUT => "the profile has no kind of resource at this path",
         _ => "what it writes to is not replicated: name the one site that has it",
     };
-    problem.detail(detail)
+    match barred {
+        Some(kind) => {
+            let because = kind.because.as_ref().map(|because| format!(": {because}")).unwrap_or_default();
+            problem.detail(format!("a {} is at one site only{because}; name that site", kind.name))
+        }
+        None => problem.detail(detail),
+    }
+}
+
+/// What is made has an id that is taken.
+pub(super) fn exists(kind: &Kind, id: &str) -> Problem {
+    let title = "There is one with this id already";
+    Problem::new(StatusCode::CONFLICT, "conflict", title).detail(format!("the {} `{id}`", kind.name))
 }
 
 pub(super) fn not_readable() -> Problem {

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName};
 use http::request::Parts;
-use http::{Method, StatusCode};
+use http::{HeaderValue, Method, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use profile::{Kind, Profile};
 use replica::{Body, Class, Doubt, Subject, Who, Write};
+use serde_json::Value;
 
 use super::upload::Taken;
 use super::{Kept, Scoped, Wanted, understand};
@@ -267,6 +268,58 @@ pub(crate) fn uuid(core: &Core) -> String {
     let digits = format!("{bits:032x}");
     let part = |from, to| digits.get(from..to).unwrap_or_default();
     [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+}
+
+/// The longest id that a client may choose.
+const LONGEST_ID: usize = 256;
+
+/// The id that a client chose in the body of what it makes; else one that is put there, with the new body.
+pub(crate) fn name_in(
+    kind: &Kind,
+    body: &[u8],
+    fresh: impl FnOnce() -> String,
+) -> Result<(String, Option<Bytes>), Problem> {
+    let document = serde_json::from_slice::<Value>(body).ok();
+    let (above, last) = kind.id.rsplit_once('/').unwrap_or_default();
+    let last = last.replace("~1", "/").replace("~0", "~");
+    let mut document = document.ok_or_else(|| unnameable(kind, "is no JSON"))?;
+    let Some(Value::Object(members)) = document.pointer_mut(above) else {
+        return Err(unnameable(kind, "has no place for it"));
+    };
+    let chosen = match members.get(&last) {
+        None | Some(Value::Null) => None,
+        Some(Value::String(id)) => Some(id.clone()).filter(|id| !kind.unnamed.contains(id)),
+        Some(Value::Number(id)) => Some(id.to_string()),
+        Some(_) => return Err(unnameable(kind, "has something else in its place")),
+    };
+    let Some(id) = chosen else {
+        let id = fresh();
+        members.insert(last, id.clone().into());
+        return Ok((id, Some(Bytes::from(document.to_string()))));
+    };
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    let fits = !id.is_empty() && id.len() <= LONGEST_ID && id.bytes().all(plain);
+    if !fits || matches!(id.as_str(), "." | "..") {
+        return Err(unnameable(kind, "has one that cannot be a part of a path as it is"));
+    }
+    Ok((id, None))
+}
+
+fn unnameable(kind: &Kind, why: &str) -> Problem {
+    Problem::new(
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "not-replicable",
+        "This write cannot be made at several sites",
+    )
+    .detail(format!("the body says at `{}` which id a new {} has, and this one {why}", kind.id, kind.name))
+}
+
+/// A head for another body than the client sent.
+pub(crate) fn set_length(head: &mut Parts, length: usize) {
+    for name in ["content-digest", "repr-digest", "digest", "content-md5"] {
+        head.headers.remove(name);
+    }
+    head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
 }
 
 /// Turns a POST to a collection into a PUT of a new item.

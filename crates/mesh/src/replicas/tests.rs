@@ -37,7 +37,10 @@ const LOCAL: &str = "11111111-2222-4333-8444-555555555555";
 const PROFILE: &str = "description = 'test'\n\
     [propagation]\nsender = ['x-token']\nheaders = [{ name = 'x-request-id', form = 'hex' }]\n\
     [[kinds]]\nname = 'image'\npath = '/images'\ncreate_doubt = 'probe'\n\
-    [[kinds]]\nname = 'tag'\npath = '/tags'\nnamed_by = 'client'\n";
+    [[kinds]]\nname = 'tag'\npath = '/tags'\nnamed_by = 'client'\n\
+    [[kinds]]\nname = 'flavor'\npath = '/flavors'\nnamed_by = 'body'\nid = '/flavor/id'\nunnamed = ['auto']\n\
+    create_doubt = 'probe'\n\
+    [[kinds]]\nname = 'server'\npath = '/servers'\nreplicated = false\nbecause = 'it runs somewhere'\n";
 
 fn site(name: &str) -> Site {
     Site::new(name).unwrap()
@@ -426,8 +429,56 @@ fn what_clients_name_is_put_and_what_services_name_is_named_by_the_first_replica
 }
 
 #[test]
+fn what_is_named_in_its_body_is_made_by_the_same_post_with_an_id_in_it() {
+    let ab = || stage().to(&["A", "B"]);
+    let made = |body: &'static str| {
+        let outcome = ab().ask("POST /flavors", &[JSON, ("content-md5", "x")], body);
+        let wanted = outcome.wanted();
+        let Subject::New { naming: Naming::Chosen(meta), .. } = &wanted.write.subject else {
+            panic!("it is named")
+        };
+        assert_eq!((&*wanted.kept.method, &*wanted.kept.path), ("POST", "/flavors"));
+        assert_eq!((&wanted.write.class, wanted.write.doubt), (&Class::Create, Doubt::Probe));
+        let Content::Inline(kept) = &wanted.kept.content else { panic!("it is short") };
+        let length =
+            wanted.head.headers.get("content-length").map(|length| length.to_str().unwrap().to_owned());
+        (Name::from(meta).path().to_owned(), String::from_utf8(kept.clone()).unwrap(), length)
+    };
+    for chosen in [r#"{"flavor": {"id": "m1.tiny", "ram": 1}}"#, r#"{"flavor": {"id": 7, "ram": 1}}"#] {
+        let (path, kept, _) = made(chosen);
+        assert!(["/flavors/m1.tiny", "/flavors/7"].contains(&&*path), "{path}");
+        assert_eq!(kept, chosen, "it is as the client sent it");
+    }
+    for open in [
+        r#"{"flavor": {"ram": 1}}"#,
+        r#"{"flavor": {"ram": 1, "id": null}}"#,
+        r#"{"flavor": {"ram": 1, "id": "auto"}}"#,
+    ] {
+        let (path, kept, length) = made(open);
+        let id = path.strip_prefix("/flavors/").unwrap();
+        assert_eq!((id.len(), id.as_bytes()[14]), (36, b'4'), "a UUID of version 4: {id}");
+        let document: Value = serde_json::from_str(&kept).unwrap();
+        assert_eq!(document, serde_json::json!({"flavor": {"ram": 1, "id": id}}));
+        assert_eq!(length, Some(kept.len().to_string()));
+    }
+    for bad in [r#"{"flavor": {"id": "a/b"}}"#, r#"{"flavor": {"id": ".."}}"#, r#"{"flavour": {}}"#, "x"] {
+        ab().ask("POST /flavors", &[JSON], bad).is_problem(422, "not-replicable");
+    }
+    let signed = ("authorization", "AWS4-HMAC-SHA256 Credential=x");
+    let stage = || Stage { credential: true, ..ab() };
+    stage().ask("POST /flavors", &[JSON, signed], r#"{"flavor": {}}"#).is_problem(422, "signed");
+    let chosen = stage().ask("POST /flavors", &[JSON, signed], r#"{"flavor": {"id": "1"}}"#);
+    assert_eq!(chosen.status(), 201, "nothing of it is changed");
+}
+
+#[test]
 fn what_cannot_be_replicated_is_refused_with_words() {
     let ab = || stage().to(&["A", "B"]);
+    let outcome = ab().ask("POST /servers", &[], "");
+    outcome.is_problem(422, "not-replicable");
+    let detail = "a server is at one site only: it runs somewhere; name that site";
+    assert_eq!(outcome.json()["detail"], detail);
+    ab().ask("PUT /flavors/7", &[], "").is_problem(422, "not-replicable");
     ab().ask("POST /others", &[], "").is_problem(422, "not-replicable");
     ab().ask("DELETE /images/7", &[], "").is_problem(422, "not-replicable");
     ab().ask("PUT /tags/%2e%2e", &[], "").is_problem(400, "bad-path");

@@ -41,6 +41,8 @@ pub(crate) enum New<'k> {
     Named(&'k Kind),
     /// One in this collection, which its client may name.
     Unnamed(&'k Kind),
+    /// The same, in the body.
+    InBody(&'k Kind),
     /// The one at this path.
     At(&'k Kind, Name),
 }
@@ -81,12 +83,16 @@ pub(crate) fn makes<'k>(kinds: &'k Kinds, service: &str, method: &Method, path: 
             Some(match kind.named_by {
                 profile::NamedBy::Service => New::Named(kind),
                 profile::NamedBy::Client => New::Unnamed(kind),
+                profile::NamedBy::Body => New::InBody(kind),
             })
         }
         // Whoever puts something somewhere has named it.
         Method::PUT => {
             let items = kinds.items(service, &path);
             let item = items.into_iter().next().filter(|item| item.below.trim_matches('/').is_empty())?;
+            if item.kind.named_by == profile::NamedBy::Body {
+                return None;
+            }
             Some(New::At(item.kind, Name::new(service, item.name)))
         }
         _ => None,
@@ -194,6 +200,7 @@ mod tests {
              [[kinds]]\nname = 'image'\nservice = 'image'\npath = '/**/v2/images'\nfields = ''\n\
              operations = [{ method = 'POST', below = '/search', class = 'read' }]\n\
              [[kinds]]\nname = 'tag'\nservice = 'image'\npath = '/**/v2/tags'\nnamed_by = 'client'\n\
+             [[kinds]]\nname = 'flavor'\nservice = 'image'\npath = '/**/flavors'\nnamed_by = 'body'\n\
              [[kinds]]\nname = 'server'\nservice = 'image'\npath = '/**/servers'\nreplicated = false\n",
         )
         .unwrap()
@@ -271,6 +278,7 @@ mod tests {
                 None => "nothing".to_owned(),
                 Some(New::Named(kind)) => format!("named {}", kind.name),
                 Some(New::Unnamed(kind)) => format!("unnamed {}", kind.name),
+                Some(New::InBody(kind)) => format!("in body {}", kind.name),
                 Some(New::At(_, name)) => format!("at {name}"),
             };
         assert_eq!(makes("POST", "/g/v2/images/"), "named image");
@@ -279,6 +287,8 @@ mod tests {
         assert_eq!(makes("PUT", "/v2/images/7/file"), "nothing");
         assert_eq!(makes("DELETE", "/v2/tags/red"), "nothing");
         assert_eq!(makes("POST", "/servers"), "nothing");
+        assert_eq!(makes("POST", "/v2.1/flavors"), "in body flavor");
+        assert_eq!(makes("PUT", "/v2.1/flavors/7"), "nothing");
     }
 
     #[test]

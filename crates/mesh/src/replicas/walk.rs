@@ -11,20 +11,20 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
 use http1guard::Speaker;
 use plan::{Asked, Knowledge, Said, Sent, Why};
-use profile::Rule;
+use profile::{Kind, Rule};
 use replica::{Class, Doubt, Meta, Naming, Subject};
 use scope::{Plan, Site};
 use tokio::time::Instant;
 
 use super::group::Group;
 use super::keeper::is_storable;
-use super::refusals::{dots, hidden, no_fields, no_level, no_replication, not_replicable, too_long};
+use super::refusals::{dots, exists, hidden, no_fields, no_level, no_replication, not_replicable, too_long};
 use super::rewrite::Rewriting;
 use super::taken::{self, Understood};
 use super::trying::Trying;
 use super::understand::{self, Meaning, New, Target, understand};
 use super::upload::{self, Long, Taken};
-use super::{Replicas, Seen, answer};
+use super::{Name, Replicas, Seen, answer};
 use crate::body::{AnswerBody, LegBody};
 use crate::core::{Core, ServiceState, State};
 use crate::leg::{self, Carried, LegFailure};
@@ -104,7 +104,10 @@ pub(crate) fn check(at: At<'_>, head: &Parts, plan: &Plan) -> Result<(), Problem
     let new = understand::makes(kinds, &at.service.name, &head.method, path);
     // What one cannot make may be there, and known at its own sites only.
     let may_be_there = || !kinds.items(&at.service.name, path).is_empty();
-    if new.is_some() || may_be_there() { Ok(()) } else { Err(not_replicable(head)) }
+    if new.is_some() || may_be_there() {
+        return Ok(());
+    }
+    Err(not_replicable(head, kinds.barred(&at.service.name, path)))
 }
 
 /// Whether a service has replicated resources, or may have. One look at a counter where there are none.
@@ -219,7 +222,8 @@ impl<'a> At<'a> {
         if understand::has_dots(&path) {
             return Err(dots());
         }
-        let new = understand::makes(kinds, name, &head.method, &path).ok_or_else(|| not_replicable(&head))?;
+        let barred = |head: &Parts| not_replicable(head, kinds.barred(name, head.uri.path()));
+        let new = understand::makes(kinds, name, &head.method, &path).ok_or_else(|| barred(&head))?;
         taken::check_credential(settings, name, &head.headers)?;
         let mut path = path;
         if let New::Unnamed(_) = new {
@@ -229,8 +233,9 @@ impl<'a> At<'a> {
             path = format!("{path}/{}", taken::uuid(self.core));
             taken::put_at(&mut head, &path);
         }
-        let new = understand::makes(kinds, name, &head.method, &path).ok_or_else(|| not_replicable(&head))?;
+        let new = understand::makes(kinds, name, &head.method, &path).ok_or_else(|| barred(&head))?;
         let (kind, naming, doubt) = match new {
+            New::InBody(kind) => return self.make_named(replicas, kind, path, head, body, group).await,
             New::Named(kind) | New::Unnamed(kind) => {
                 (kind, Naming::FirstReplica, understand::doubt(kind.create_doubt))
             }
@@ -246,6 +251,42 @@ impl<'a> At<'a> {
         let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let whole = is_json(content_type);
         let body = self.take_body(replicas, body, whole, &group.sites, meta).await?;
+        let work = Work { understood, head, body, group: Some(group) };
+        Ok(self.first_that_takes_it(replicas, &group.sites, work, true).await)
+    }
+
+    /// A new resource with the id that its body says. Every site's service knows it by that one.
+    async fn make_named(
+        self,
+        replicas: &Replicas,
+        kind: &Kind,
+        path: String,
+        mut head: Parts,
+        body: LegBody,
+        group: &Group,
+    ) -> Result<Outcome, Problem> {
+        let (service, kinds) = (&self.service.name, &self.state.settings().profile.kinds);
+        let mut body = self.take_body(replicas, body, true, &group.sites, None).await?;
+        let (id, changed) = taken::name_in(kind, body.bytes(), || taken::uuid(self.core))?;
+        if let Some(changed) = changed {
+            if taken::is_signed(&head) {
+                return Err(taken::signed());
+            }
+            taken::set_length(&mut head, changed.len());
+            body = Taken::Inline(changed);
+        }
+        let item = format!("{path}/{id}");
+        let items = kinds.items(service, &item);
+        let item = items.first().ok_or_else(|| not_replicable(&head, None))?;
+        let name = Name::new(service, item.name);
+        if !matches!(replicas.known.look_up(&name), Seen::Ordinary) {
+            return Err(exists(kind, &id));
+        }
+        let naming = Naming::Chosen(Meta::from(&name));
+        let subject = Subject::New { naming, level: group.level(), sites: group.sites.clone() };
+        let doubt = understand::doubt(kind.create_doubt);
+        let understood =
+            Understood { kind, subject, class: Class::Create, doubt, path, below: String::new() };
         let work = Work { understood, head, body, group: Some(group) };
         Ok(self.first_that_takes_it(replicas, &group.sites, work, true).await)
     }

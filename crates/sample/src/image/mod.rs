@@ -1,7 +1,8 @@
 //! The `image` service: named blobs.
 //!
 //! ```text
-//! POST   /images              {"name"}   201, the image; its id is chosen here
+//! POST   /images              {"name"}   201, the image; its id is chosen here, or is the `id` in the body: 409 if
+//!                                        there is one
 //! GET    /images                         {"images": […]}, oldest first; with `?limit=` and `&marker=`, an
 //!                                        image's id, a page of them, and where the `next` is
 //! GET    /images/{id}                    {"id", "name", "size", "digest", "status", "created_at"}
@@ -121,7 +122,18 @@ impl Image {
 
     async fn create(&self, request: Request<Incoming>) -> Answer {
         let document = read_json(request).await?;
-        self.store(Id::random(), name_in(&document)?)
+        let id = match document.get("id").and_then(serde_json::Value::as_str) {
+            None => Id::random(),
+            Some(text) => {
+                let bad = || Refusal::bad_request(format!("the id `{text}` is not a UUID"));
+                let id = Id::parse(text).ok_or_else(bad)?;
+                if self.0.store.show(id).is_some() {
+                    return Err(Refusal::new(StatusCode::CONFLICT, format!("there is an image {id}")));
+                }
+                id
+            }
+        };
+        self.store(id, name_in(&document)?)
     }
 
     async fn put(&self, id: &str, request: Request<Incoming>) -> Answer {

@@ -7,11 +7,11 @@ use bytes::Bytes;
 use http::Method;
 use http::header::CONTENT_LENGTH;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use profile::Kind;
+use profile::{Kind, NamedBy};
 use replica::{Class, Content, LocalId, Meta, ReplicaMap, Snapshot, Who};
 use scope::Site;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use spool::{Id, Spool};
 
 use super::book::Shape;
@@ -259,7 +259,10 @@ impl Installer<'_> {
         };
         for (name, part) in &content.parts {
             let path = format!("{}{name}", shape.path(&local));
-            self.put_part(&path, part).await.filter(|status| is_done(*status))?;
+            let status = self.put_part(&path, part).await?;
+            // Some services take a part once. If it is the same, all is well.
+            let is_there = is_done(status) || status == 409 && self.has_part(&path, part).await?;
+            is_there.then_some(())?;
         }
         Some(local)
     }
@@ -289,8 +292,45 @@ impl Installer<'_> {
         }
     }
 
+    /// Whether the service here has this part already.
+    async fn has_part(&self, path: &str, part: &Part) -> Option<bool> {
+        let answer = stream(self.core, self.state, self.name.service(), path).await?;
+        if answer.status() != 200 {
+            return Some(false);
+        }
+        let found = hash(answer.into_body()).await?;
+        let wanted = match part {
+            Part::Inline(bytes) => ring::digest::digest(&ring::digest::SHA256, bytes),
+            Part::Apart => return None,
+            Part::Spooled { id, .. } => {
+                hash(AnswerBody::stored(self.spool.reader(id.parse().ok()?, 0).ok()?)).await?
+            }
+        };
+        Some(found.as_ref() == wanted.as_ref())
+    }
+
+    /// By a JSON Patch of what differs.
+    async fn patch(&self, local: Name, document: &Bytes, kind: &Kind, media_type: &str) -> Option<Name> {
+        let path = self.shape.path(&local);
+        let (status, found) = look(self.core, self.state, self.name.service(), &path).await?;
+        if matches!(status, 404 | 410) {
+            return self.create(document, kind).await;
+        }
+        let found = serde_json::from_slice(&portable(&found, kind)).ok().filter(|_| is_done(status))?;
+        let steps = steps(&found, &serde_json::from_slice(document).ok()?, &kind.fields)?;
+        if !steps.is_empty() {
+            let steps = Bytes::from(Value::Array(steps).to_string());
+            let status = self.ask(Method::PATCH, &path, Some(media_type.as_bytes()), steps).await?;
+            is_done(status).then_some(())?;
+        }
+        Some(local)
+    }
+
     /// In one step where the service can, else in two.
     async fn replace(&self, local: Name, document: &Bytes, kind: &Kind) -> Option<Name> {
+        if let Some(media_type) = &kind.json_patch {
+            return self.patch(local, document, kind, media_type).await;
+        }
         let path = self.shape.path(&local);
         for method in [Method::PUT, Method::PATCH] {
             match self.ask(method, &path, Some(b"application/json"), document.clone()).await? {
@@ -306,6 +346,12 @@ impl Installer<'_> {
 
     async fn create(&self, document: &Bytes, kind: &Kind) -> Option<Name> {
         let own = self.shape.path(self.name);
+        if kind.named_by == NamedBy::Body {
+            let collection = own.rsplit_once('/').map(|(collection, _)| collection)?;
+            let document = with_id(document, kind, self.name.id())?;
+            let post = self.ask(Method::POST, collection, Some(b"application/json"), document).await;
+            return post.filter(|status| is_done(*status)).map(|_| self.name.clone());
+        }
         if self.copied.map.chosen {
             let put = self.ask(Method::PUT, &own, Some(b"application/json"), document.clone()).await;
             return put.filter(|status| is_done(*status)).map(|_| self.name.clone());
@@ -336,6 +382,30 @@ fn is_done(status: u16) -> bool {
     (200..300).contains(&status)
 }
 
+/// The steps of a JSON Patch that make one document of another, member by member. `None`: they are no objects.
+fn steps(from: &Value, to: &Value, fields: &str) -> Option<Vec<Value>> {
+    let (from, to) = (from.pointer(fields)?.as_object()?, to.pointer(fields)?.as_object()?);
+    let path = |name: &str| format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+    let gone = from.keys().filter(|name| !to.contains_key(*name));
+    let gone = gone.map(|name| json!({ "op": "remove", "path": path(name) }));
+    let set = to.iter().filter_map(|(name, value)| match from.get(name) {
+        Some(same) if same == value => None,
+        Some(_) => Some(json!({ "op": "replace", "path": path(name), "value": value })),
+        None => Some(json!({ "op": "add", "path": path(name), "value": value })),
+    });
+    Some(gone.chain(set).collect())
+}
+
+/// A representation with an id, without members that say nothing: a service that shows them may not take them.
+fn with_id(document: &[u8], kind: &Kind, id: &str) -> Option<Bytes> {
+    let mut document: Value = serde_json::from_slice(document).ok()?;
+    let (above, last) = kind.id.rsplit_once('/')?;
+    let members = document.pointer_mut(above)?.as_object_mut()?;
+    members.retain(|_, value| !value.is_null() && *value != json!(""));
+    members.insert(last.replace("~1", "/").replace("~0", "~"), id.into());
+    Some(Bytes::from(document.to_string()))
+}
+
 /// A representation without what each site's service makes up itself.
 fn portable(document: &[u8], kind: &Kind) -> Bytes {
     let Ok(mut value) = serde_json::from_slice::<Value>(document) else {
@@ -349,4 +419,25 @@ fn portable(document: &[u8], kind: &Kind) -> Bytes {
         }
     }
     Bytes::from(value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_is_set_member_by_member() {
+        let from = json!({"name": "a", "size": 1, "gone": true, "a/b": 1});
+        let to = json!({"name": "b", "size": 1, "new~": [1], "a/b": 2});
+        let steps = steps(&from, &to, "").unwrap();
+        let expected = json!([
+            {"op": "remove", "path": "/gone"},
+            {"op": "replace", "path": "/a~1b", "value": 2},
+            {"op": "replace", "path": "/name", "value": "b"},
+            {"op": "add", "path": "/new~0", "value": [1]},
+        ]);
+        assert_eq!(Value::Array(steps), expected);
+        assert_eq!(super::steps(&from, &from, ""), Some(Vec::new()));
+        assert_eq!(super::steps(&json!([1]), &to, ""), None);
+    }
 }

@@ -10,7 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use replica::{Change, LocalId, Message, ReplicaMap, Reply, Unchangeable};
 use sample::Fault;
 
-use self::sites::{Isles, NAMES, create, create_as, delete, patch, replace, site, until, upload};
+use self::sites::{
+    Isles, NAMED_IN_BODY, NAMES, create, create_as, create_in_body, delete, patch, replace, site, until,
+    upload,
+};
 use crate::replicas::wire::{Asked, Envelope};
 use crate::replicas::{Name, Order, Seen, Stand};
 use crate::replication::Refused;
@@ -271,6 +274,54 @@ fn a_replica_is_added_with_all_that_it_has_and_removed_again() {
     assert_eq!((isles.names(0), isles.names(2)), (vec!["two".to_owned()], vec!["two".to_owned()]));
     let again = sites::run(handle.change(&meta.0, Change::Shrink(site("B"))));
     assert_eq!(again, Err(Refused::Unchangeable(Unchangeable::NotThere)));
+}
+
+/// As Glance has it: a POST, and no PUT of a new one.
+#[test]
+fn what_is_named_in_its_body_has_that_id_at_every_site_also_at_one_that_comes_later() {
+    let isles = Isles::under(NAMED_IN_BODY);
+    let id = "5c0f6f2e-8f0b-4b52-9d5e-0c4b7d0f6a11";
+    let answered = isles.write(0, create_in_body(id, "one", &["A", "B"]));
+    assert_eq!(answered.reply, Reply::Executed { status: 201 });
+    let meta = answered.meta.unwrap();
+    assert_eq!(*meta.0, *format!("image:/images/{id}"));
+    isles.until_quiet();
+    assert_eq!(isles.write(1, upload(&meta, b"CONTENT")).reply, Reply::Executed { status: 200 });
+    isles.until_quiet();
+    let has = |index: usize, name: &str| isles.images(index).get(id).is_some_and(|own| own == name);
+    assert!(has(0, "one") && has(1, "one"));
+    assert_eq!(isles.counted(sample::Write::Create, "one"), [1, 1, 0]);
+    assert_eq!(isles.counted(sample::Write::Upload, "one"), [1, 1, 0], "one upload makes both active");
+    let handle = isles.mesh(0).replication().unwrap();
+    sites::run(handle.change(&meta.0, Change::Extend(site("C")))).unwrap();
+    until("C has it under the same id", || has(2, "one"));
+    isles.until_quiet();
+    assert_eq!(sites::get(isles.isles[2].service.address(), &format!("/images/{id}/file")), b"CONTENT");
+    assert_eq!(isles.write(2, patch(&meta, "two")).reply, Reply::Executed { status: 200 });
+    isles.until_all_have(&["two"]);
+    isles.until_quiet();
+    assert_eq!(isles.write(1, delete(&meta)).reply, Reply::Executed { status: 204 });
+    isles.until_all_have(&[]);
+}
+
+#[test]
+fn a_creation_by_post_that_was_under_way_at_a_crash_is_looked_for_and_not_made_twice() {
+    let mut isles = Isles::under(NAMED_IN_BODY);
+    let id = "5c0f6f2e-8f0b-4b52-9d5e-0c4b7d0f6a11";
+    isles.isles[0].service.faults().set(Fault::Mute);
+    let replicas = isles.replicas(0);
+    let writing = std::thread::spawn(move || {
+        sites::run(async move { replicas.write(Box::new(create_in_body(id, "one", &NAMES))).await })
+    });
+    sites::run(isles.isles[0].service.faults().until_held(1));
+    isles.stop(0);
+    assert!(writing.join().unwrap().is_none(), "the client is told nothing: the process ends");
+    isles.isles[0].service.faults().set(Fault::None);
+    isles.start(0);
+    isles.until_all_have(&["one"]);
+    isles.until_quiet();
+    assert!((0..NAMES.len()).all(|index| isles.images(index).contains_key(id)));
+    assert_eq!(isles.counted(sample::Write::Create, "one"), [1, 1, 1]);
 }
 
 #[test]

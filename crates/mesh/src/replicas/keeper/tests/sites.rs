@@ -38,6 +38,11 @@ const PROFILE: &str = "description = 'images'\n[propagation]\ntracestate = true\
     [[kinds]]\nname = 'image'\nservice = 'image'\npath = '/**/images'\nparts = ['/file']\n\
     generated = ['/created_at', '/size', '/digest', '/status']\n";
 
+/// The same, but clients choose ids, in the body.
+pub(super) const NAMED_IN_BODY: &str = "description = 'images'\n[propagation]\ntracestate = true\n\
+    [[kinds]]\nname = 'image'\nservice = 'image'\npath = '/**/images'\nparts = ['/file']\nnamed_by = 'body'\n\
+    create_doubt = 'probe'\ngenerated = ['/created_at', '/size', '/digest', '/status']\n";
+
 pub(super) fn site(name: &str) -> Site {
     Site::new(name).unwrap()
 }
@@ -63,6 +68,7 @@ pub(super) struct Isle {
     pub(super) service: sample::Handle,
     pub(super) directory: TempDir,
     mesh: Option<Mesh>,
+    profile: &'static str,
     engine: Option<Arc<dyn Engine>>,
     address: String,
 }
@@ -78,14 +84,32 @@ impl Isles {
         Isles::with_first_on(None)
     }
 
+    /// With another profile.
+    pub(super) fn under(profile: &'static str) -> Isles {
+        Isles::begun(None, profile)
+    }
+
     /// The first site keeps its records on this engine.
     pub(super) fn with_first_on(engine: Option<Arc<dyn Engine>>) -> Isles {
+        Isles::begun(engine, PROFILE)
+    }
+
+    fn begun(engine: Option<Arc<dyn Engine>>, profile: &'static str) -> Isles {
         let authority = Authority::create("Test").unwrap();
         let isle = |name| {
             let image = Image::new(&ImageSettings::default());
             let service = sample::Handle::spawn_thread(image.clone(), ANY_PORT).unwrap();
             let directory = tempfile::tempdir().unwrap();
-            Isle { name, image, service, directory, mesh: None, engine: None, address: String::new() }
+            Isle {
+                name,
+                image,
+                service,
+                directory,
+                mesh: None,
+                profile,
+                engine: None,
+                address: String::new(),
+            }
         };
         let mut isles = Isles { isles: NAMES.map(isle).into_iter().collect(), authority };
         isles.isles[0].engine = engine;
@@ -238,7 +262,7 @@ pub(super) fn send(address: SocketAddr, line: &str) -> Vec<u8> {
 }
 
 fn settings(isle: &Isle, authority: &Authority) -> Settings {
-    let profile = Profile::read(PROFILE).unwrap();
+    let profile = Profile::read(isle.profile).unwrap();
     let address = isle.service.address();
     let target = Target { host: address.ip().to_string(), port: address.port(), tls: None };
     let service = Service {
@@ -348,6 +372,15 @@ pub(super) fn create_as(id: &str, name: &str) -> Wanted {
     let sites: BTreeSet<Site> = NAMES.iter().map(|name| site(name)).collect();
     let subject = Subject::New { naming: Naming::Chosen(meta), level: Level::Eventual, sites };
     wanted(subject, Class::Create, Doubt::Probe, ("PUT", &path, ""), &named(name))
+}
+
+/// Makes an image under an id that stands in its body.
+pub(super) fn create_in_body(id: &str, name: &str, sites: &[&str]) -> Wanted {
+    let meta = Meta(format!("image:/images/{id}").into());
+    let sites: BTreeSet<Site> = sites.iter().map(|name| site(name)).collect();
+    let subject = Subject::New { naming: Naming::Chosen(meta), level: Level::Eventual, sites };
+    let body = serde_json::json!({ "name": name, "id": id }).to_string();
+    wanted(subject, Class::Create, Doubt::Probe, ("POST", "/images", ""), body.as_bytes())
 }
 
 fn path_of(meta: &Meta) -> String {
