@@ -89,6 +89,12 @@ impl Machine {
             let map = || ReplicaMap::new(meta.clone(), *level, chosen, sites, stamp, &self.here);
             self.entries.entry(meta.clone()).or_insert_with(|| Entry::new(map(), Resource::new(*level)));
             self.gone.remove(meta);
+            let here = &self.here;
+            if let Some(entry) = self.entries.get_mut(meta)
+                && !entry.resource.exists(&entry.resource.seen(here))
+            {
+                entry.change_map(here, |map| map.place_anew(sites, stamp, here));
+            }
         }
         let Some(entry) = self.entries.get_mut(meta) else { return };
         let op = Operation {

@@ -296,10 +296,13 @@ impl Machine {
         {
             return;
         }
+        // Where the service has nothing of it, whatever has its name there is another's.
+        let doubted = entry.running.as_ref().is_some_and(|running| running.doubted);
+        let foreign = entry.map.chosen && !entry.resource.is_here() && !doubted;
         let effect = Effect::Release {
             resource: meta.clone(),
             local: entry.map.local(&self.here),
-            keep: entry.map.is_detached(),
+            keep: entry.map.is_detached() || foreign,
         };
         let ids: Vec<_> = entry.resource.ops.keys().cloned().collect();
         self.call.effects.push(effect);

@@ -285,6 +285,21 @@ impl Machine {
             || self.ordering.entries.get(meta).is_some_and(ordered)
     }
 
+    /// Whether the service here has the resource from this site's own executions, good or not. Else, what it has under
+    /// that name is another's.
+    #[must_use]
+    pub fn is_made(&self, meta: &Meta) -> bool {
+        self.entries.get(meta).is_some_and(|entry| entry.resource.is_here())
+            || self.ordering.entries.get(meta).is_some_and(|entry| entry.queue.exists)
+    }
+
+    /// Whether an earlier attempt at what is running may have been executed.
+    #[must_use]
+    pub fn is_doubted(&self, meta: &Meta) -> bool {
+        let running = self.status(meta).and_then(|status| status.running);
+        running.is_some_and(|running| running.doubted)
+    }
+
     /// Operations of which nobody knows whether they were executed here, for the operator.
     pub fn in_doubt(&self) -> impl Iterator<Item = (&Meta, &OpId)> {
         let running = self.entries.iter().map(|(meta, entry)| (meta, &entry.running));

@@ -167,6 +167,15 @@ impl ReplicaMap {
         Ok(())
     }
 
+    /// What was deleted is made anew, and has its replicas at these sites, not where it had them. Not if it was let go.
+    pub(crate) fn place_anew(&mut self, sites: &BTreeSet<Site>, stamp: Stamp, by: &Site) {
+        let members: BTreeSet<Site> = self.members().into_iter().cloned().collect();
+        for site in members.symmetric_difference(sites) {
+            let place = Place { changed: (stamp, by.clone()), member: sites.contains(site), local: None };
+            self.places.insert(site.clone(), place);
+        }
+    }
+
     /// Takes in what another site knows. True where that was news.
     pub fn merge(&mut self, other: &ReplicaMap) -> bool {
         let before = self.clone();

@@ -136,6 +136,25 @@ fn a_write_is_recorded_before_it_is_executed_and_executed_before_it_is_answered_
 }
 
 #[test]
+fn a_deleted_name_that_is_made_anew_has_its_replicas_where_its_new_scope_says() {
+    let mut stage = created();
+    let made_anew = |stage: &mut Stage, ticket| {
+        let sites = [site("A"), site("C")].into();
+        let subject = Subject::New { naming: Naming::Chosen(meta()), level: Level::Eventual, sites };
+        let effects = stage.write(ticket, subject, Class::Create, Doubt::Repeat);
+        let told = stage.ends(&effects, done());
+        (stage.machine.map(&meta()).unwrap().members().into_iter().cloned().collect::<Vec<_>>(), told)
+    };
+    // What is there keeps its place, whatever the scope of the write.
+    assert_eq!(made_anew(&mut stage, 2).0, [site("A"), site("B")]);
+    let effects = stage.write(3, Subject::Existing(meta()), Class::Delete, Doubt::Repeat);
+    stage.ends(&effects, done());
+    let (members, told) = made_anew(&mut stage, 4);
+    assert_eq!(members, [site("A"), site("C")]);
+    assert!(!messages(&told, "C").is_empty() && !messages(&told, "B").is_empty(), "both are told");
+}
+
+#[test]
 fn a_weak_write_is_answered_when_it_is_recorded() {
     let effects = Stage::new("A").write(1, new(Level::Weak), Class::Create, Doubt::Repeat);
     assert_eq!(replies(&effects), [&Reply::Recorded]);
