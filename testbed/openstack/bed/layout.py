@@ -28,6 +28,8 @@ DATABASE, BROKER, BROKER_PEERS, BROKER_NAMES = 0, 1, 2, 3
 
 # One password for everybody: nothing here is reachable from another machine.
 PASSWORD = "archipel"
+# Who Archipel is to a site.
+ARCHIPEL = "archipel"
 
 
 class Failure(Exception):

@@ -4,7 +4,7 @@ import json
 import subprocess
 
 from . import wan
-from .layout import INTERNAL, PUBLIC, SERVICES, UPSTREAM, Failure, write
+from .layout import ARCHIPEL, INTERNAL, PASSWORD, PUBLIC, SERVICES, UPSTREAM, Failure, write
 from .process import Process, environment, run
 
 READY_SECONDS = 60
@@ -44,6 +44,10 @@ def text(site):
         lines.insert(2, 'identity = "identity"')
     for other in others:
         lines += ["", f"[peers.{other.name}]", f'address = "{other.reached_at}"']
+    lines += ["", "[tokens.login]", f'user = "{ARCHIPEL}"', 'domain = "Default"', 'project = "service"']
+    lines += ['password_file = "password"']
+    for other in others:
+        lines += ["", "[[tokens.accept]]", f'from = "{other.name}"', 'projects = "*"']
     for service in SERVICES:
         lines += [
             "",
@@ -60,6 +64,7 @@ def start(bed, binary, sites=None):
     wan.start(bed)
     for site in sites or bed.sites:
         write(config(site), text(site))
+        write(directory(site) / "password", PASSWORD, 0o600)
         identity = directory(site) / "identity"
         if not (identity / "site-key.pem").exists():
             run(bed, [binary, "init", "--site", site.name, "--authority", bed.directory / "authority", "--out", identity])

@@ -8,7 +8,7 @@ import hashlib
 import os
 
 from .cloud import Cloud
-from .layout import PASSWORD, REGION, SERVICES, Failure, write
+from .layout import ARCHIPEL, PASSWORD, REGION, SERVICES, Failure, write
 from .process import run
 
 SERVICE_USERS = ("glance", "placement", "nova", "neutron")
@@ -53,10 +53,14 @@ def identity(site):
     cloud = Cloud(site)
     default = {"domain_id": "default"}
     role_ids = ensure_all(cloud, "roles", {name: {} for name in ("admin", "member", "reader", "service")})
-    project_ids = ensure_all(cloud, "projects", {name: default for name in ("service", *projects(site))})
+    project_ids = ensure_all(cloud, "projects", {name: default for name in ("admin", "service", *projects(site))})
     people = roles(site)
-    user_ids = ensure_all(cloud, "users", {name: {**default, "password": PASSWORD} for name in (*SERVICE_USERS, *people)})
+    names = (*SERVICE_USERS, ARCHIPEL, *people)
+    user_ids = ensure_all(cloud, "users", {name: {**default, "password": PASSWORD} for name in names})
     wanted = [(name, "service", role) for name in SERVICE_USERS for role in ("admin", "service")]
+    # Archipel looks up who users are, and keeps replicas in the projects of their owners.
+    wanted += [(ARCHIPEL, project, "admin") for project in ("admin", "service")]
+    wanted += [(ARCHIPEL, project, "member") for project in projects(site)]
     wanted += [(name, project, role) for name, where in people.items() for project, role in where.items()]
     have = {
         (entry["user"]["id"], entry["scope"]["project"]["id"], entry["role"]["id"])
