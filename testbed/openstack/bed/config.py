@@ -127,6 +127,8 @@ def nova(site):
             "compute_driver": "fetching.FetchingDriver",
         },
         "api": {"auth_strategy": "keystone"},
+        # Who only reads may not boot: by Zed's default any role does.
+        "oslo_policy": {"enforce_new_defaults": "true"},
         "wsgi": {"api_paste_config": "/etc/nova/api-paste.ini"},
         "api_database": database(site, "nova_api"),
         "database": database(site, "nova"),

@@ -53,13 +53,10 @@ def make(bed, say):
     template = Template(bed)
     config.write_all(template)
     sql(bed, "".join(f"drop database if exists template_{name}; create database template_{name};" for name in DATABASES))
-    # The longest first: they run two at a time.
-    with ThreadPoolExecutor(2) as pool:
-        works = [pool.submit(steps, bed, template) for steps in (make_neutron, make_nova, make_nova_api, make_others)]
-        for work in works:
-            work.result()
+    # The longest first, two at a time.
+    together(bed, template, (make_neutron, make_nova, make_nova_api, make_others))
     say("tables made")
-    map_cells(bed, template)
+    together(bed, template, (map_cell0, create_cell))
     for name in DATABASES:
         source = "nova" if name == "nova_cell0" else name
         dump = run(bed, ["mariadb-dump", *account(bed), "--skip-comments", f"template_{source}"])
@@ -68,6 +65,13 @@ def make(bed, say):
     sql(bed, "".join(f"drop database template_{name};" for name in DATABASES))
     shutil.rmtree(template.directory)
     return True
+
+
+def together(bed, template, works):
+    """Does two things at a time; the first that failed is the failure."""
+    with ThreadPoolExecutor(2) as pool:
+        for work in [pool.submit(work, bed, template) for work in works]:
+            work.result()
 
 
 def make_neutron(bed, template):
@@ -88,9 +92,13 @@ def make_others(bed, template):
     run(bed, ["placement-manage", "--config-dir", template.directory / "placement", "db", "sync"])
 
 
-def map_cells(bed, template):
+def map_cell0(bed, template):
     nova = ["nova-manage", "--config-file", template.directory / "nova.conf", "cell_v2"]
     run(bed, [*nova, "map_cell0", "--database_connection", CELL0])
+
+
+def create_cell(bed, template):
+    nova = ["nova-manage", "--config-file", template.directory / "nova.conf", "cell_v2"]
     run(bed, [*nova, "create_cell", "--name", "cell1", "--database_connection", CELL1, "--transport-url", BUS])
 
 
