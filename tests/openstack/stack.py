@@ -166,8 +166,9 @@ class Stack:
 
     def heal(self):
         wan.ask(self.bed, "heal")
-        for site in self.bed.sites:
-            self.until(f"{site.name} reaches all", lambda site=site: mesh.linked(site, self.said["archipel"]))
+        sites, binary = self.bed.sites, self.said["archipel"]
+        for site in sites:
+            self.until(f"{site.name} reaches all", lambda site=site: mesh.linked(site, sites, binary))
 
     def archipel(self, site, *arguments):
         """Runs a command of Archipel's at a site; its output."""

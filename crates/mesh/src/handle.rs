@@ -28,7 +28,7 @@ use crate::inflow::Live;
 use crate::leg::{self, Carried, LegFailure, MOST_HOPS};
 use crate::listing;
 use crate::merging::Combine;
-use crate::problem::Problem;
+use crate::problem::{self, Problem};
 use crate::replicas::group::{self, Group};
 use crate::replicas::operations;
 use crate::replicas::reading;
@@ -93,6 +93,10 @@ pub(crate) fn handle(
             Err(problem) => return Ok(problem.into_response()),
         };
         let mut response = walk.route(&entry, head, body).await;
+        let problems = &walk.state.settings().profile.problems;
+        if response.status().as_u16() >= 400 && problems.within.is_some() {
+            response = Box::pin(problem::as_read(response, problems)).await;
+        }
         if let Some(header) = &walk.login
             && response.status().is_success()
             && let Some(token) = response.headers().get(header)

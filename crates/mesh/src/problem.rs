@@ -1,9 +1,11 @@
 //! Errors on the wire: RFC 9457 problem documents, in one place.
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
+use http_body_util::{BodyExt, Collected, Limited};
 use plan::{Asked, Failure, Refused};
+use profile::Problems;
 use replica::OpId;
 use scope::{Diagnostic, Style};
 use serde_json::{Value, json};
@@ -149,7 +151,7 @@ impl Problem {
             }
         }
         let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(KIND));
         if self.status == StatusCode::SERVICE_UNAVAILABLE || self.status == StatusCode::TOO_MANY_REQUESTS {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
@@ -159,6 +161,38 @@ impl Problem {
         said::put(&mut headers, &self.asked);
         (self.status, headers, Bytes::from(document.to_string()))
     }
+}
+
+/// The kind of document that a problem is.
+const KIND: &str = "application/problem+json";
+
+/// No problem is longer: their lists of sites are as long as scopes may be.
+const LONGEST: usize = 1 << 20;
+
+/// An answer as the clients of an application read it: a problem, this mesh's or another's, is put within the member that
+/// its profile names.
+pub(crate) async fn as_read(response: Response<AnswerBody>, problems: &Problems) -> Response<AnswerBody> {
+    let kind = response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let Some(member) = problems.within.as_ref().filter(|_| kind == Some(KIND.as_bytes())) else {
+        return response;
+    };
+    let (mut head, body) = response.into_parts();
+    let document = Limited::new(body, LONGEST).collect().await.map(Collected::to_bytes).unwrap_or_default();
+    let document = within(&mut head.headers, document, member);
+    Response::from_parts(head, AnswerBody::full(document))
+}
+
+/// A problem within a member, with the message and the code that clients look for there. It keeps all that it says.
+pub(crate) fn within(headers: &mut HeaderMap, document: Bytes, member: &str) -> Bytes {
+    let Ok(Value::Object(mut problem)) = serde_json::from_slice(&document) else { return document };
+    let text = |name: &str| problem.get(name).and_then(Value::as_str).unwrap_or_default();
+    let message = [text("title"), text("detail")].join(": ");
+    problem.insert("message".to_owned(), message.trim_end_matches(": ").into());
+    let code = problem.get("status").cloned();
+    problem.insert("code".to_owned(), code.into());
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.remove(CONTENT_LENGTH);
+    Bytes::from(json!({ member: problem }).to_string())
 }
 
 impl From<carry::Error> for Problem {

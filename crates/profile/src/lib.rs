@@ -34,6 +34,15 @@ const BUILT_IN: [(&str, &str); 3] = [
     ("sample", include_str!("../profiles/sample.toml")),
 ];
 
+/// How the clients of an application read errors.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Problems {
+    /// The one member of an error's document, in which its `message` and `code` are. Without it, errors are
+    /// problem documents (RFC 9457).
+    pub within: Option<String>,
+}
+
 /// One application.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -50,6 +59,9 @@ pub struct Profile {
     /// What runs where the client entered.
     #[serde(default)]
     pub origin: Origin,
+    /// How its clients read errors.
+    #[serde(default)]
+    pub problems: Problems,
     /// How its lists look.
     #[serde(default)]
     pub lists: Lists,

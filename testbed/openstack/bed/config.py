@@ -138,6 +138,8 @@ def nova(site):
         "filter_scheduler": {"track_instance_changes": "false"},
         "vnc": {"enabled": "false"},
         "spice": {"enabled": "false"},
+        # The disks are a mebibyte, and the servers nothing: there is room for many.
+        "quota": {"instances": 1000, "cores": 1000, "ram": 1 << 20},
         "oslo_messaging_notifications": {"driver": "noop"},
         # A call is made once, so that what a test sees is what happened.
         "glance": {"region_name": REGION, "num_retries": 0},

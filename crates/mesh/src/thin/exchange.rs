@@ -24,7 +24,7 @@ use crate::core::Core;
 use crate::headers;
 use crate::interim;
 use crate::leg::{self, LegFailure};
-use crate::problem::Problem;
+use crate::problem::{self, Problem};
 use crate::settings::Settings;
 use crate::upgrade;
 use crate::upstream::{Kind, Leased, Tries, Upstreams};
@@ -320,8 +320,11 @@ struct Teller<'t> {
 
 impl Teller<'_> {
     async fn tell(&self, to: &mut WriteHalf<'_>, problem: Problem, whole: bool) -> Then {
-        let (status, mut fields, document) = problem.into_document();
+        let (status, mut fields, mut document) = problem.into_document();
         headers::drop_peers_only(&mut fields);
+        if let Some(member) = &self.seat.core.state().settings().profile.problems.within {
+            document = problem::within(&mut fields, document, member);
+        }
         let mut out = self.seat.core.buffers.text();
         out.extend_from_slice(b"HTTP/1.1 ");
         out.extend_from_slice(status.as_str().as_bytes());

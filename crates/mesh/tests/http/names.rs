@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mesh::{Fixed, Settings};
 use scope::Atlas;
 
-use crate::harness::{ANY_PORT, Conn, Front, Upstream, Way};
+use crate::harness::{ANY_PORT, Conn, Front, Upstream, Way, nowhere};
 
 /// The first site knows one service more than the second.
 fn with_services(settings: &mut Settings) {
@@ -75,4 +75,29 @@ fn a_site_that_knows_more_services_is_not_refused() {
     assert_eq!(service.answer().text(), "fine", "handed on by a service, perhaps from another site");
     service.send("GET / HTTP/1.1\r\nHost: x\r\nX-Scope: dns: B\r\n\r\n");
     service.answer().assert_problem(400, "bad-scope");
+}
+
+#[test]
+fn an_error_is_told_as_the_clients_of_an_application_read_it() {
+    let upstream = Upstream::fine();
+    let within = |settings: &mut Settings| {
+        settings.profile.problems.within = Some("error".to_owned());
+    };
+    let here = Front::tuned(Way::Local, upstream.address(), within);
+    let misspelt = here.ask("GET /", "X-Scope: image: Nowhere\r\n", b"");
+    // What the mesh of another site says is told likewise.
+    let there = Front::tuned(Way::Peer, nowhere(), within);
+    let unreachable = there.ask("GET /", "", b"");
+    for (answer, status, kind) in [(misspelt, 400, "bad-scope"), (unreachable, 503, "unreachable")] {
+        let is = (answer.status(), answer.field("content-type"));
+        assert_eq!(is, (status, Some("application/json".to_owned())));
+        let said: serde_json::Value = serde_json::from_str(&answer.text()).unwrap();
+        let error = &said["error"];
+        assert_eq!(said.as_object().unwrap().len(), 1);
+        assert_eq!(
+            (&error["code"], &error["type"]),
+            (&status.into(), &format!("urn:archipel:{kind}").into())
+        );
+        assert!(error["message"].as_str().unwrap().contains(error["title"].as_str().unwrap()), "{error}");
+    }
 }
