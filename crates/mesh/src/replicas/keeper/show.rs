@@ -109,8 +109,8 @@ impl Keeper {
         };
         let in_doubt = status.running.is_some_and(|running| running.stage == Stage::InDoubt);
         let condition = match status.condition {
-            _ if status.copying => Condition::Copying,
             replica::Condition::Diverged { status } => Condition::Diverged(status),
+            _ if status.copying => Condition::Copying,
             replica::Condition::Differs => Condition::Differs,
             replica::Condition::Good if in_doubt => Condition::InDoubt,
             replica::Condition::Good if self.machine.is_readable(meta) => Condition::Good,

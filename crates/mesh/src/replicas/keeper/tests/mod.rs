@@ -143,6 +143,31 @@ fn what_was_under_way_at_a_crash_goes_on_and_runs_once() {
 }
 
 #[test]
+fn a_name_that_a_client_chose_takes_nothing_from_a_site_that_has_it() {
+    let isles = Isles::new();
+    let id = "0c5a8b3e-1f2d-4e6a-9b7c-1d2e3f4a5b6d";
+    sites::send_with(isles.isles[1].service.address(), &format!("PUT /images/{id}"), "{\"name\": \"mine\"}");
+    let conditions = |index: usize| {
+        let resources = sites::run(isles.mesh(index).replication().unwrap().resources()).unwrap();
+        resources.into_iter().map(|resource| resource.condition).collect::<Vec<_>>()
+    };
+    let answered = isles.write(0, create_as(id, "one"));
+    assert_eq!(answered.reply, Reply::Executed { status: 201 });
+    until("the third has it", || isles.names(2) == ["one"]);
+    until("it is shown", || conditions(1) == [crate::replication::Condition::Diverged(409)]);
+    // What comes later leaves it alone, too: writes, the copies that repair, and in the end a deletion.
+    let meta = answered.meta.unwrap();
+    assert_eq!(isles.write(2, replace(&meta, "two")).reply, Reply::Executed { status: 200 });
+    until("the first has it", || isles.names(0) == ["two"]);
+    assert_eq!(isles.names(1), ["mine"]);
+    assert_eq!(isles.write(0, delete(&meta)).reply, Reply::Executed { status: 204 });
+    until("it is gone", || isles.names(2).is_empty());
+    until("nothing is left of it", || !conditions(1).contains(&crate::replication::Condition::Diverged(409)));
+    assert_eq!(isles.names(1), ["mine"]);
+    assert_eq!(isles.counted(sample::Write::Update, "mine")[1] + isles.counted(sample::Write::Delete, "mine")[1], 0);
+}
+
+#[test]
 fn an_operation_in_doubt_is_shown_until_an_operator_settles_it() {
     let mut isles = Isles::new();
     isles.isles[0].service.faults().set(Fault::Mute);

@@ -228,9 +228,15 @@ pub(super) fn get(address: SocketAddr, path: &str) -> Vec<u8> {
 
 /// The body of the answer to a request, on a connection of its own.
 pub(super) fn send(address: SocketAddr, line: &str) -> Vec<u8> {
+    send_with(address, line, "")
+}
+
+/// The same, of one with a JSON body.
+pub(super) fn send_with(address: SocketAddr, line: &str, body: &str) -> Vec<u8> {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(address).unwrap();
-    write!(stream, "{line} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let fields = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
+    write!(stream, "{line} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{fields}\r\n{body}").unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     let end = answer.windows(4).position(|part| part == b"\r\n\r\n").unwrap();
