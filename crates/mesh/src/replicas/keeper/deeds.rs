@@ -180,8 +180,8 @@ impl Keeper {
     fn send(&self, to: Site, messages: Vec<replica::Message>) {
         let (core, vault, news) = (Rc::clone(&self.core), self.vault.clone(), self.news.clone());
         spawn_local(async move {
-            let arrived = peers::send(core, vault, to.clone(), messages).await;
-            let _ = news.send(News::Sent(to, arrived));
+            let ended = peers::send(core, vault, to.clone(), messages).await;
+            let _ = news.send(News::Sent(to, ended));
         });
     }
 

@@ -104,6 +104,7 @@ impl Keeper {
                 site: site.clone(),
                 local: status.map.local(site).map(|local| local.0.to_string()),
                 pending: waiting.len(),
+                refused: self.refused(site, meta).filter(|_| !waiting.is_empty()),
                 since_ms: waiting.iter().map(|op| op.on_behalf_of.time_ms).min(),
             }
         };

@@ -164,7 +164,41 @@ fn a_name_that_a_client_chose_takes_nothing_from_a_site_that_has_it() {
     until("it is gone", || isles.names(2).is_empty());
     until("nothing is left of it", || !conditions(1).contains(&crate::replication::Condition::Diverged(409)));
     assert_eq!(isles.names(1), ["mine"]);
-    assert_eq!(isles.counted(sample::Write::Update, "mine")[1] + isles.counted(sample::Write::Delete, "mine")[1], 0);
+    assert_eq!(
+        isles.counted(sample::Write::Update, "mine")[1] + isles.counted(sample::Write::Delete, "mine")[1],
+        0
+    );
+}
+
+#[test]
+fn a_site_takes_writes_from_those_that_its_policy_names_and_says_so_to_others() {
+    let mut isles = Isles::new();
+    isles.stop(1);
+    isles.isles[1].accept_from = Some([site("C")].into());
+    isles.start(1);
+    let answered = isles.write(0, create("one", &NAMES));
+    assert_eq!(answered.reply, Reply::Executed { status: 201 });
+    until("the third has it", || isles.names(2) == ["one"]);
+    let op = answered.op.unwrap();
+    until("the refusal is known", || {
+        let fate = sites::run(isles.replicas(0).fate(op.clone())).unwrap();
+        fate.sites.contains(&(site("B"), Stand::Diverged(403)))
+    });
+    let shown = sites::run(isles.mesh(0).replication().unwrap().resources()).unwrap();
+    let refused: Vec<_> = shown.iter().flat_map(|own| &own.replicas).map(|own| own.refused).collect();
+    assert_eq!(refused, [None, Some(403), None]);
+    // Of the third it takes what that accepted, not what it passes on.
+    isles.make(2, "other");
+    until("it has what it may", || isles.names(1) == ["other"]);
+    assert_eq!(isles.counted(sample::Write::Create, "one"), [1, 0, 1]);
+    // It may make something at all sites itself, and hears of what becomes of it.
+    isles.make(1, "own");
+    until("the first has it", || isles.names(0).contains(&"own".to_owned()));
+    let handle = isles.mesh(1).replication().unwrap();
+    until("nothing is pending", || {
+        let own = sites::run(handle.resources()).unwrap();
+        own.iter().flat_map(|resource| &resource.replicas).all(|replica| replica.pending == 0)
+    });
 }
 
 #[test]

@@ -64,6 +64,8 @@ pub(super) struct Isle {
     pub(super) directory: TempDir,
     mesh: Option<Mesh>,
     engine: Option<Arc<dyn Engine>>,
+    /// Of its policy, from its next start on.
+    pub(super) accept_from: Option<BTreeSet<Site>>,
     address: String,
 }
 
@@ -85,7 +87,8 @@ impl Isles {
             let image = Image::new(&ImageSettings::default());
             let service = sample::Handle::spawn_thread(image.clone(), ANY_PORT).unwrap();
             let directory = tempfile::tempdir().unwrap();
-            Isle { name, image, service, directory, mesh: None, engine: None, address: String::new() }
+            let (engine, accept_from, address) = (None, None, String::new());
+            Isle { name, image, service, directory, mesh: None, engine, accept_from, address }
         };
         let mut isles = Isles { isles: NAMES.map(isle).into_iter().collect(), authority };
         isles.isles[0].engine = engine;
@@ -277,6 +280,7 @@ fn settings(isle: &Isle, authority: &Authority) -> Settings {
             quota: 64 << 20,
             inline: 1 << 20,
             credentials: BTreeMap::from([("image".to_owned(), vec![credential])]),
+            accept_from: isle.accept_from.clone(),
             webhook: None,
         }),
         limits: Limits {
