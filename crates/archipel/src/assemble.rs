@@ -86,6 +86,7 @@ fn replication(replication: &Replication, state: &Path) -> Result<mesh::Replicat
         directory: state.to_owned(),
         quota: u64::try_from(replication.quota_mib).unwrap_or(u64::MAX).saturating_mul(1 << 20),
         inline: replication.inline_bytes,
+        accept_from: replication.accept_from.clone(),
         credentials: replication.credentials.iter().map(of_service).collect::<Result<_, String>>()?,
     })
 }

@@ -136,6 +136,7 @@ fn each_fault_of_a_peer_names_its_line_and_its_key() {
 fn replication_is_on_with_a_credential_for_each_service_that_has_one() {
     let replication = read(LEAST).unwrap().replication.clone().unwrap();
     assert!(replication.credentials.is_empty());
+    assert_eq!(replication.accept_from, None, "every site of the operator's");
     let text = "[replication]\nquota_mib = 5\n[replication.credentials.glance]\nX-Auth-Token = 'key.pem'";
     let replication = read(&format!("{LEAST}{text}")).unwrap().replication.clone().unwrap();
     assert_eq!(replication.quota_mib, 5);
@@ -144,6 +145,8 @@ fn replication_is_on_with_a_credential_for_each_service_that_has_one() {
     assert!(file.ends_with("key.pem"));
     assert!(read(&format!("{LEAST}[replication]\nenabled = false")).unwrap().replication.is_none());
     for (rest, expected) in [
+        ("[replication]\naccept_from = ['Site1', 'Sitz1']", "t.toml:7: no site is called `Sitz1`"),
+        ("[replication]\naccept_from = ['a/b']", "t.toml:7: "),
         ("[replication]\nquota = 5", "t.toml:7: unknown key `replication.quota`"),
         ("[replication.credentials.glanc]", "t.toml:6: no service is called `glanc`"),
         ("[replication.credentials.image]\n'a b' = 'key.pem'", "t.toml:7: `a b` cannot be a header"),

@@ -1,6 +1,6 @@
 //! What a mesh is told: one snapshot, replaced as a whole on a reload.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -72,6 +72,8 @@ pub struct Replication {
     /// What this site's services know Archipel by, for each: operations of other sites are executed with these. A
     /// service that is not here executes none; one that knows no credentials has none here.
     pub credentials: BTreeMap<String, Vec<(HeaderName, HeaderValue)>>,
+    /// The sites whose writes are executed here, and that may make resources here. `None`: every site of the operator's.
+    pub accept_from: Option<BTreeSet<Site>>,
     /// Who is told when every replica has executed what this site accepted.
     pub webhook: Option<Webhook>,
 }

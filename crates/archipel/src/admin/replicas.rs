@@ -221,6 +221,13 @@ impl Asked<'_> {
                 Condition::InDoubt => "in doubt".to_owned(),
             };
         }
+        if let Some(status) = replica.refused {
+            return if status == 403 {
+                "refused by policy (403)".to_owned()
+            } else {
+                format!("refused ({status})")
+            };
+        }
         // What another site has is known from what it confirmed.
         if replica.pending > 0 || replica.local.is_none() { "pending" } else { "good" }.to_owned()
     }

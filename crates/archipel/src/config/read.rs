@@ -43,7 +43,12 @@ pub(super) fn settings(mut root: Table<'_>) -> Option<Settings> {
     let peers = peers(root.table("peers"), site.as_ref(), &dialect.services);
     let link = link(&mut root, !peers.is_empty());
     let audit = audit(root.table("audit"));
-    let replication = Replication::read(root.table("replication"), &dialect.services);
+    // With sites that are met while it runs, a name that is not known yet is not a slip.
+    let sites = site.as_ref().filter(|_| link.join.is_empty()).map(|site| {
+        let peers = peers.keys().cloned();
+        peers.chain([site.get_ref().clone()]).collect()
+    });
+    let replication = Replication::read(root.table("replication"), &dialect.services, sites.as_ref());
     let thin = thin(root.table("http"));
     let beside = Beside {
         profile: profile.as_ref().map(|(_, profile)| profile),
@@ -105,7 +110,7 @@ pub(super) fn settings(mut root: Table<'_>) -> Option<Settings> {
     })
 }
 
-fn site(entry: &Entry<'_>) -> Option<Site> {
+pub(super) fn site(entry: &Entry<'_>) -> Option<Site> {
     let read = |name: &str| Site::new(name).ok_or_else(|| NAMES.to_owned());
     entry.parsed(Code::Name, read).map(Spanned::into_inner)
 }

@@ -1,16 +1,16 @@
 //! `[replication]`: how replicated resources are kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use http::HeaderName;
 use http::uri::PathAndQuery;
-use scope::Services;
+use scope::{Services, Site};
 
 use super::address::{self, Upstream};
 use super::fault::Code;
-use super::read::canonical;
-use super::table::Table;
+use super::read::{canonical, site};
+use super::table::{Entry, Table};
 
 /// Bodies that wait for a site, unless the file says otherwise.
 const QUOTA_MIB: usize = 10 << 10;
@@ -31,18 +31,26 @@ pub struct Replication {
     /// What this site's services know Archipel by: for each service its headers, each with the file that has its
     /// value.
     pub credentials: BTreeMap<String, Vec<(HeaderName, PathBuf)>>,
+    /// The sites whose writes are executed here; else every site of the operator's.
+    pub accept_from: Option<BTreeSet<Site>>,
     /// Who is told when every replica has executed what this site accepted: where, and the path there.
     pub webhook: Option<(Upstream, PathAndQuery)>,
 }
 
 impl Replication {
     /// None where the file says that there is none.
-    pub(super) fn read(mut table: Table<'_>, known: &Services) -> Option<Replication> {
+    /// `sites`: the only ones that there will be, if that is known.
+    pub(super) fn read(
+        mut table: Table<'_>,
+        known: &Services,
+        sites: Option<&BTreeSet<Site>>,
+    ) -> Option<Replication> {
         let on = table.take("enabled").and_then(|entry| entry.boolean()).unwrap_or(true);
         let quota_mib = table.count("quota_mib", 0..=MOST_MIB, QUOTA_MIB);
         let inline_bytes = table.count("inline_bytes", 1..=MOST_INLINE, INLINE_BYTES);
         let webhook = table.take("webhook");
         let webhook = webhook.and_then(|entry| Some(entry.parsed(Code::Address, webhook_at)?.into_inner()));
+        let accept_from = table.take("accept_from").map(|entry| accepted(entry, sites));
         let mut credentials = BTreeMap::new();
         for entry in table.table("credentials").entries() {
             let service = canonical(&entry, &entry.name, entry.key.clone(), known);
@@ -51,8 +59,22 @@ impl Replication {
             credentials.extend(service.map(|service| (service, headers)));
         }
         table.finish();
-        on.then_some(Replication { quota_mib, inline_bytes, credentials, webhook })
+        on.then_some(Replication { quota_mib, inline_bytes, credentials, accept_from, webhook })
     }
+}
+
+/// Names of sites, each of which there is.
+fn accepted(entry: Entry<'_>, sites: Option<&BTreeSet<Site>>) -> BTreeSet<Site> {
+    let mut accepted = BTreeSet::new();
+    for entry in entry.list() {
+        let Some(site) = site(&entry) else { continue };
+        if let Some(known) = sites.filter(|known| !known.contains(&site)) {
+            let names = known.iter().map(Site::name);
+            entry.note_unknown("site", site.name(), entry.within(0..site.name().len()), names);
+        }
+        accepted.insert(site);
+    }
+    accepted
 }
 
 /// `http://host:port/path`.
@@ -66,7 +88,7 @@ fn webhook_at(text: &str) -> Result<(Upstream, PathAndQuery), String> {
 }
 
 fn headers(table: Table<'_>) -> Vec<(HeaderName, PathBuf)> {
-    let header = |entry: &super::table::Entry<'_>| {
+    let header = |entry: &Entry<'_>| {
         let name = HeaderName::try_from(&*entry.name);
         if name.is_err() {
             let message = format!("`{}` cannot be a header", entry.name.escape_debug());

@@ -50,6 +50,8 @@ pub struct Replica {
     pub local: Option<String>,
     /// Operations that it is not known to have executed.
     pub pending: usize,
+    /// What it refused, by the word of its site: 403 where its policy takes nothing from here.
+    pub refused: Option<u16>,
     /// When the oldest of them was accepted, in milliseconds of the wall clock.
     pub since_ms: Option<u64>,
 }

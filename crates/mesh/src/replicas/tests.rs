@@ -119,6 +119,7 @@ fn settings(upstream: SocketAddr, credential: bool) -> Settings {
         services: BTreeMap::from([("image".to_owned(), service)]),
         link: None,
         replication: Some(Replication {
+            accept_from: None,
             directory: std::path::PathBuf::new(),
             quota: 1 << 20,
             inline: 1000,

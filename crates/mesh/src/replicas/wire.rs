@@ -65,6 +65,10 @@ pub(crate) fn is_stream(path: &str) -> bool {
     path.starts_with(BODIES) || path == PART
 }
 
+/// What an answer to messages may say: of these resources, the replica there refused something, with this status. 403: its
+/// site's policy takes nothing from the sender.
+pub(crate) type Refusals = Vec<(replica::Meta, u16)>;
+
 /// The answer.
 pub(crate) type Told = (StatusCode, Bytes);
 

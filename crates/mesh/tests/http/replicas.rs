@@ -41,6 +41,7 @@ impl World {
             let directory = root.join(settings.site.name());
             std::fs::create_dir_all(&directory).unwrap();
             settings.replication = Some(Replication {
+                accept_from: None,
                 directory,
                 quota: 1 << 20,
                 inline: 1 << 16,

@@ -164,7 +164,8 @@ impl Keeper {
             self.withdrawn(from, id);
             return StatusCode::NO_CONTENT;
         }
-        if meta.as_ref().is_some_and(|meta| self.machine.map(meta).is_some() && !self.shares(from, meta)) {
+        let shared = |meta| self.machine.map(meta).is_none() || self.shares(from, meta);
+        if !self.accepts(from) || !meta.as_ref().is_none_or(shared) {
             return StatusCode::FORBIDDEN;
         }
         self.pull(id, length, meta, vec![from.clone()], true);

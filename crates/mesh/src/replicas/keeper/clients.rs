@@ -209,7 +209,9 @@ impl Keeper {
         let stand = |(site, standing): (scope::Site, replica::Fulfilment)| {
             let stand = match standing {
                 replica::Fulfilment::Done => Stand::Done(open.status.filter(|_| site == self.here)),
-                replica::Fulfilment::Pending => Stand::Pending,
+                replica::Fulfilment::Pending => {
+                    self.refused(&site, &open.meta).map_or(Stand::Pending, Stand::Diverged)
+                }
                 replica::Fulfilment::Diverged { status } => Stand::Diverged(status),
                 replica::Fulfilment::InDoubt => Stand::InDoubt,
             };
@@ -217,6 +219,11 @@ impl Keeper {
         };
         let standing = self.machine.standing(&open.meta, op).unwrap_or_default();
         standing.into_iter().map(stand).collect()
+    }
+
+    /// What another site's replica refused, as far as it is known here.
+    pub(super) fn refused(&self, site: &scope::Site, meta: &replica::Meta) -> Option<u16> {
+        self.refusals.get(site)?.get(meta).copied()
     }
 
     /// Told once all so far is durable.

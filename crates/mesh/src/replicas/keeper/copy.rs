@@ -197,14 +197,21 @@ async fn hash(mut body: AnswerBody) -> Option<ring::digest::Digest> {
     Some(digest.finish())
 }
 
+/// What is known here of a replica that is given a state.
+pub(super) struct Given {
+    pub(super) meta: Meta,
+    pub(super) local: Option<LocalId>,
+    pub(super) own: Option<Shape>,
+    /// Whether the service has it from this site's own executions.
+    pub(super) made: bool,
+}
+
 /// Gives the service here a state that was fetched. The name that it has here then; `Err`: it has not got it.
 pub(super) async fn install(
     core: Rc<Core>,
     vault: Vault,
     spool: Spool,
-    meta: Meta,
-    local: Option<LocalId>,
-    own: Option<Shape>,
+    Given { meta, local, own, made }: Given,
 ) -> Result<(Option<LocalId>, Copied), ()> {
     let copied: Option<Copied> = vault.get(Table::Copy, meta.0.as_bytes()).await.map_err(drop)?;
     let copied = copied.ok_or(())?;
@@ -218,8 +225,15 @@ pub(super) async fn install(
     let to =
         Installer { core: &core, state: &state, spool: &spool, copied: &copied, shape: &shape, name: &name };
     let local = local.as_ref().map(Name::from);
+    // Under a name that clients choose, the service may have what is no replica.
+    let foreign = copied.map.chosen && !made;
     let installed = if let Some(content) = &copied.content {
+        if foreign && !to.is_free(content).await {
+            return Err(());
+        }
         Some(to.put(local, content).await.ok_or(())?)
+    } else if foreign {
+        local
     } else {
         if let Some(local) = &local {
             to.delete(local).await.ok_or(())?;
@@ -272,6 +286,17 @@ impl Installer<'_> {
         let ops = &self.copied.snapshot.ops;
         let made = ops.iter().find(|op| op.class == Class::Create);
         made.or_else(|| ops.last()).map(|op| (&op.id.site, &op.on_behalf_of))
+    }
+
+    /// Whether the service has nothing under the name of what is to be installed, or has that already.
+    async fn is_free(&self, content: &Represented) -> bool {
+        let (service, path) = (self.name.service(), self.shape.path(self.name));
+        let Some(kind) = execute::kind(self.state, service, &self.shape.kind, &path) else { return false };
+        match look(self.core, self.state, service, &path).await {
+            Some((404 | 410, _)) => true,
+            Some((200..=299, found)) => portable(&found, kind) == portable(&content.document, kind),
+            Some(_) | None => false,
+        }
     }
 
     async fn put_part(&self, path: &str, part: &Part) -> Option<u16> {

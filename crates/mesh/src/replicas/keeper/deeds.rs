@@ -108,7 +108,8 @@ impl Keeper {
         };
         let (core, vault) = (Rc::clone(&self.core), self.vault.clone());
         let spool = self.bodies.spool.clone();
-        Job { core, vault, spool, operation, execution, local, authority, chosen, ordered, sender }
+        let doubted = self.machine.is_doubted(&operation.resource);
+        Job { core, vault, spool, operation, execution, local, authority, chosen, doubted, ordered, sender }
     }
 
     fn execute(
@@ -179,8 +180,8 @@ impl Keeper {
     fn send(&self, to: Site, messages: Vec<replica::Message>) {
         let (core, vault, news) = (Rc::clone(&self.core), self.vault.clone(), self.news.clone());
         spawn_local(async move {
-            let arrived = peers::send(core, vault, to.clone(), messages).await;
-            let _ = news.send(News::Sent(to, arrived));
+            let ended = peers::send(core, vault, to.clone(), messages).await;
+            let _ = news.send(News::Sent(to, ended));
         });
     }
 
@@ -225,8 +226,10 @@ impl Keeper {
         let (core, vault, news) = (Rc::clone(&self.core), self.vault.clone(), self.news.clone());
         let own = self.book.own_shape(&resource, local.as_ref());
         let spool = self.bodies.spool.clone();
+        let made = self.machine.is_made(&resource);
         spawn_local(async move {
-            let installed = copy::install(core, vault, spool, resource.clone(), local, own).await.ok();
+            let given = copy::Given { meta: resource.clone(), local, own, made };
+            let installed = copy::install(core, vault, spool, given).await.ok();
             let installed = installed.map(|(local, copied)| (local, Box::new(copied)));
             let _ = news.send(News::Installed { resource, installed });
         });

@@ -47,6 +47,8 @@ pub(super) struct Job {
     pub(super) authority: Authority,
     /// Whether every site's service has the resource under the same id.
     pub(super) chosen: bool,
+    /// Whether an earlier attempt may have been executed.
+    pub(super) doubted: bool,
     /// Its writes have one order.
     pub(super) ordered: bool,
     /// What the client sent, where this is its own request.
@@ -81,6 +83,9 @@ impl Job {
     pub(super) async fn execute(mut self) -> Said {
         let Some(kept) = self.kept().await else { return Outcome::NotExecuted.into() };
         let state = self.core.state();
+        if let Err(outcome) = self.claim(&state, &kept).await {
+            return outcome.into();
+        }
         let (mut head, mut body, carried) = match self.request(&state, &kept).await {
             Ok(request) => request,
             Err(outcome) => return outcome.into(),
@@ -128,6 +133,35 @@ impl Job {
         Said { outcome, response, lacking: None }
     }
 
+    /// Sees to it that a name which the client chose at another site takes the place of nothing that this site's
+    /// service has under it. What an earlier attempt may have made is not told from that only where it cannot be read.
+    async fn claim(&self, state: &State, kept: &Kept) -> Result<(), Outcome> {
+        let elsewhere = self.authority == Authority::Site && self.execution.how == How::Create;
+        let Some(local) = self.local.as_ref().filter(|_| self.chosen && elsewhere).map(Name::from) else {
+            return Ok(());
+        };
+        let path = item_path(kept, &self.operation.class, &local);
+        match look(&self.core, state, &kept.service, &path).await {
+            Some((404 | 410, _)) => Ok(()),
+            Some((200..=299, found)) if self.doubted => {
+                let (meta, fields) = (Name::from(&self.operation.resource), fields(state, kept));
+                let target = Target { meta: Some(&meta), local: Some(&local), chosen: true, fields: &fields };
+                let same = self.agrees(kept, &How::Create, &target, &found);
+                if same == Some(false) { Err(TAKEN) } else { Ok(()) }
+            }
+            Some((200..=299, _)) => Err(TAKEN),
+            // It may be there: nothing is done before that is known.
+            Some(_) | None => Err(Outcome::NotExecuted),
+        }
+    }
+
+    /// Whether what a write sets is so in what the service has. `None`: it cannot be told.
+    fn agrees(&self, kept: &Kept, how: &How, target: &Target<'_>, found: &[u8]) -> Option<bool> {
+        let written = replay::replay(kept, &self.operation.class, how, target)?.body;
+        let written: Value = serde_json::from_slice(&written).ok()?;
+        replay::agrees(&written, &serde_json::from_slice(found).ok()?)
+    }
+
     /// Asks the service whether the effect of this execution is there, and under which id.
     pub(super) async fn probe(self) -> (Option<bool>, Option<LocalId>) {
         let Some(kept) = self.kept().await else { return (None, None) };
@@ -146,11 +180,7 @@ impl Job {
             404 | 410 => false,
             _ => return (None, None),
         };
-        let compare = |how: &How| {
-            let written = replay::replay(&kept, &self.operation.class, how, &target)?.body;
-            let written: Value = serde_json::from_slice(&written).ok()?;
-            replay::agrees(&written, &serde_json::from_slice(&found).ok()?)
-        };
+        let compare = |how: &How| self.agrees(&kept, how, &target, &found);
         let executed = match &self.execution.how {
             // Where clients choose the id, an older one may have been there: then what it says counts.
             How::Create if there && chosen => compare(&How::Create).or(Some(true)),
@@ -221,6 +251,9 @@ impl Job {
         }
     }
 }
+
+/// The service has something else under the name that a client chose at another site.
+const TAKEN: Outcome = Outcome::Refused { status: 409 };
 
 /// Names the operation to the service that executes it, and to the client.
 const OPERATION: HeaderName = HeaderName::from_static("scope-operation");

@@ -15,7 +15,7 @@ use super::execute::{LONGEST_NAME, is_storable, is_to, kind, weight};
 use super::vault::Table;
 use super::{Deed, Keeper, News, peers};
 use crate::replicas::request::{Kept, Name};
-use crate::replicas::wire::{Asked, Envelope, Told};
+use crate::replicas::wire::{Asked, Envelope, Refusals, Told};
 
 /// A message, the writes that came with it, and those that it names and that are not here.
 type Opened = (Message, Vec<Kept>, Vec<std::sync::Arc<str>>);
@@ -75,6 +75,51 @@ impl Keeper {
         map.involved().any(|site| site == from)
     }
 
+    /// Whether this site's policy takes a message: one that makes or changes something here, of a site that may. What
+    /// a site that may not says of a resource that is here anyway is heard, as long as it changes nothing of it.
+    fn is_welcome(&self, from: &Site, message: &Message) -> bool {
+        let state = self.core.state();
+        let replication = state.settings().replication.as_ref();
+        let Some(accepted) = replication.and_then(|own| own.accept_from.as_ref()) else { return true };
+        let may = |site: &Site| *site == self.here || accepted.contains(site);
+        match message {
+            Message::Operations { operations, map } if operations.is_empty() => {
+                may(from) || self.is_as_known(map)
+            }
+            Message::Operations { operations, .. } => {
+                may(from) && operations.iter().all(|op| may(&op.id.site))
+            }
+            Message::Confirm { map, .. } | Message::Done { map, .. } => may(from) || self.is_as_known(map),
+            Message::Behind { .. } | Message::Order(_) | Message::Tried { .. } => may(from),
+            _ => true,
+        }
+    }
+
+    /// Whether the bodies of a site's writes are taken.
+    pub(super) fn accepts(&self, from: &Site) -> bool {
+        let state = self.core.state();
+        let replication = state.settings().replication.as_ref();
+        let accepted = replication.and_then(|own| own.accept_from.as_ref());
+        accepted.is_none_or(|accepted| accepted.contains(from))
+    }
+
+    /// Whether a map says of a resource that is here what is known of it: at which sites it is.
+    fn is_as_known(&self, map: &ReplicaMap) -> bool {
+        self.machine.map(&map.meta).is_some_and(|ours| {
+            let mut merged = ours.clone();
+            merged.merge(map);
+            merged.members() == ours.members() && merged.is_detached() == ours.is_detached()
+        })
+    }
+
+    /// What the replica here refused, if it did.
+    fn diverged(&self, meta: &Meta) -> Option<u16> {
+        match self.machine.status(meta)?.condition {
+            replica::Condition::Diverged { status } => Some(status),
+            replica::Condition::Good | replica::Condition::Differs => None,
+        }
+    }
+
     /// Fetches what a message names and did not bring, before the machine hears of it.
     fn gather(&mut self, from: Site, messages: Vec<Opened>, reply: oneshot::Sender<Told>) {
         if messages.iter().all(|(_, _, lacking)| lacking.is_empty()) {
@@ -112,7 +157,13 @@ impl Keeper {
         reply: oneshot::Sender<Told>,
     ) {
         let mut status = if lacking { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::NO_CONTENT };
+        let mut refused: Refusals = Vec::new();
         for (message, writes) in messages {
+            let meta = message.map().map(|map| map.meta.clone());
+            if !self.is_welcome(from, &message) {
+                refused.extend(meta.map(|meta| (meta, StatusCode::FORBIDDEN.as_u16())));
+                continue;
+            }
             // What is executed for a resource is a write to it.
             if message.map().is_some_and(|map| !writes.iter().all(|kept| is_to(kept, &map.meta))) {
                 status = StatusCode::FORBIDDEN;
@@ -124,8 +175,13 @@ impl Keeper {
                 continue;
             }
             self.receive(from, message, &writes);
+            refused.extend(meta.and_then(|meta| self.diverged(&meta).map(|status| (meta, status))));
         }
-        self.afterwards(Deed::Tell(reply, told(status)));
+        let mut answer = told(status);
+        if status.is_success() && !refused.is_empty() {
+            answer = (StatusCode::OK, postcard::to_allocvec(&refused).unwrap_or_default().into());
+        }
+        self.afterwards(Deed::Tell(reply, answer));
     }
 
     /// One message, once the bodies are here that it needs. Until then it was not received, as far as its sender is

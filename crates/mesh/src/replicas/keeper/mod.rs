@@ -115,7 +115,7 @@ enum News {
     },
     Fired(Timer),
     /// Messages to a site are on their way no more.
-    Sent(Site, bool),
+    Sent(Site, peers::Ended),
     /// Messages of a site, with the writes that they name. Whether some could not be had.
     Arrived {
         from: Site,
@@ -213,6 +213,8 @@ struct Keeper {
     clients: Clients,
     timers: BTreeMap<Timer, AbortHandle>,
     outboxes: Outboxes,
+    /// What other sites last said that their replicas refused. Not durable: they say it again.
+    refusals: BTreeMap<Site, BTreeMap<Meta, u16>>,
     /// Sites that are known not to be reachable.
     down: BTreeSet<Site>,
     news: UnboundedSender<News>,
@@ -255,6 +257,7 @@ impl Keeper {
             clients: Clients::default(),
             timers: BTreeMap::new(),
             outboxes: Outboxes::default(),
+            refusals: BTreeMap::new(),
             down: BTreeSet::new(),
             news,
             places: Rc::new(Semaphore::new(AT_ONCE)),
@@ -362,8 +365,15 @@ impl Keeper {
                 self.timers.remove(&timer);
                 self.event(Event::Fired(timer));
             }
-            News::Sent(to, arrived) => {
-                self.outboxes.over(&to, arrived);
+            News::Sent(to, ended) => {
+                self.outboxes.over(&to, ended.arrived);
+                let refusals = self.refusals.entry(to.clone()).or_default();
+                for (meta, refused) in ended.refused {
+                    let _before = match refused {
+                        Some(status) => refusals.insert(meta, status),
+                        None => refusals.remove(&meta),
+                    };
+                }
                 self.send_next(&to);
             }
             News::Arrived { from, messages, lacking, reply } => self.arrived(&from, messages, lacking, reply),

@@ -17,7 +17,7 @@ use super::execute::{inline, is_storable};
 use super::vault::{Table, Vault};
 use crate::core::{Core, State};
 use crate::replicas::request::Kept;
-use crate::replicas::wire::{self, Envelope};
+use crate::replicas::wire::{self, Envelope, Refusals};
 
 /// Messages that wait for a site, at most. What is dropped comes again by the machine's own timer.
 const WAITING: usize = 4096;
@@ -132,8 +132,16 @@ pub(super) fn is_up(state: &State, site: &Site) -> bool {
     }
 }
 
-/// Sends messages, with the writes that they name as far as they are short. Whether they arrived.
-pub(super) async fn send(core: Rc<Core>, vault: Vault, to: Site, messages: Vec<Message>) -> bool {
+/// How an exchange with a site ended.
+pub(super) struct Ended {
+    pub(super) arrived: bool,
+    /// The resources that it was about, if it arrived, and what the site refused of each.
+    pub(super) refused: Vec<(Meta, Option<u16>)>,
+}
+
+/// Sends messages, with the writes that they name as far as they are short.
+pub(super) async fn send(core: Rc<Core>, vault: Vault, to: Site, messages: Vec<Message>) -> Ended {
+    let metas: Vec<Meta> = messages.iter().filter_map(|message| Some(message.map()?.meta.clone())).collect();
     let mut envelope = Envelope::default();
     let mut bytes = 0;
     for message in messages {
@@ -151,7 +159,14 @@ pub(super) async fn send(core: Rc<Core>, vault: Vault, to: Site, messages: Vec<M
     }
     let body = postcard::to_allocvec(&envelope).unwrap_or_default();
     let told = exchange(&core, &to, Method::POST, wire::MESSAGES, body.into()).await;
-    told.is_some_and(|(status, _)| status.is_success())
+    let Some((_, body)) = told.filter(|(status, _)| status.is_success()) else {
+        return Ended { arrived: false, refused: Vec::new() };
+    };
+    // A site that says nothing refuses nothing.
+    let refusals: Refusals = postcard::from_bytes(&body).unwrap_or_default();
+    let of = |meta: &Meta| refusals.iter().find(|(own, _)| own == meta).map(|(_, status)| *status);
+    let refused = metas.into_iter().map(|meta| (of(&meta), meta)).map(|(status, meta)| (meta, status));
+    Ended { arrived: true, refused: refused.collect() }
 }
 
 /// The bodies that a message names, but for those of operations that are known.

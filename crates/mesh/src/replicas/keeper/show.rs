@@ -104,13 +104,14 @@ impl Keeper {
                 site: site.clone(),
                 local: status.map.local(site).map(|local| local.0.to_string()),
                 pending: waiting.len(),
+                refused: self.refused(site, meta).filter(|_| !waiting.is_empty()),
                 since_ms: waiting.iter().map(|op| op.on_behalf_of.time_ms).min(),
             }
         };
         let in_doubt = status.running.is_some_and(|running| running.stage == Stage::InDoubt);
         let condition = match status.condition {
-            _ if status.copying => Condition::Copying,
             replica::Condition::Diverged { status } => Condition::Diverged(status),
+            _ if status.copying => Condition::Copying,
             replica::Condition::Differs => Condition::Differs,
             replica::Condition::Good if in_doubt => Condition::InDoubt,
             replica::Condition::Good if self.machine.is_readable(meta) => Condition::Good,

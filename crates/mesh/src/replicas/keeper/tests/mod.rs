@@ -146,6 +146,65 @@ fn what_was_under_way_at_a_crash_goes_on_and_runs_once() {
 }
 
 #[test]
+fn a_name_that_a_client_chose_takes_nothing_from_a_site_that_has_it() {
+    let isles = Isles::new();
+    let id = "0c5a8b3e-1f2d-4e6a-9b7c-1d2e3f4a5b6d";
+    sites::send_with(isles.isles[1].service.address(), &format!("PUT /images/{id}"), "{\"name\": \"mine\"}");
+    let conditions = |index: usize| {
+        let resources = sites::run(isles.mesh(index).replication().unwrap().resources()).unwrap();
+        resources.into_iter().map(|resource| resource.condition).collect::<Vec<_>>()
+    };
+    let answered = isles.write(0, create_as(id, "one"));
+    assert_eq!(answered.reply, Reply::Executed { status: 201 });
+    until("the third has it", || isles.names(2) == ["one"]);
+    until("it is shown", || conditions(1) == [crate::replication::Condition::Diverged(409)]);
+    // What comes later leaves it alone, too: writes, the copies that repair, and in the end a deletion.
+    let meta = answered.meta.unwrap();
+    assert_eq!(isles.write(2, replace(&meta, "two")).reply, Reply::Executed { status: 200 });
+    until("the first has it", || isles.names(0) == ["two"]);
+    assert_eq!(isles.names(1), ["mine"]);
+    assert_eq!(isles.write(0, delete(&meta)).reply, Reply::Executed { status: 204 });
+    until("it is gone", || isles.names(2).is_empty());
+    until("nothing is left of it", || !conditions(1).contains(&crate::replication::Condition::Diverged(409)));
+    assert_eq!(isles.names(1), ["mine"]);
+    assert_eq!(
+        isles.counted(sample::Write::Update, "mine")[1] + isles.counted(sample::Write::Delete, "mine")[1],
+        0
+    );
+}
+
+#[test]
+fn a_site_takes_writes_from_those_that_its_policy_names_and_says_so_to_others() {
+    let mut isles = Isles::new();
+    isles.stop(1);
+    isles.isles[1].accept_from = Some([site("C")].into());
+    isles.start(1);
+    let answered = isles.write(0, create("one", &NAMES));
+    assert_eq!(answered.reply, Reply::Executed { status: 201 });
+    until("the third has it", || isles.names(2) == ["one"]);
+    let op = answered.op.unwrap();
+    until("the refusal is known", || {
+        let fate = sites::run(isles.replicas(0).fate(op.clone())).unwrap();
+        fate.sites.contains(&(site("B"), Stand::Diverged(403)))
+    });
+    let shown = sites::run(isles.mesh(0).replication().unwrap().resources()).unwrap();
+    let refused: Vec<_> = shown.iter().flat_map(|own| &own.replicas).map(|own| own.refused).collect();
+    assert_eq!(refused, [None, Some(403), None]);
+    // Of the third it takes what that accepted, not what it passes on.
+    isles.make(2, "other");
+    until("it has what it may", || isles.names(1) == ["other"]);
+    assert_eq!(isles.counted(sample::Write::Create, "one"), [1, 0, 1]);
+    // It may make something at all sites itself, and hears of what becomes of it.
+    isles.make(1, "own");
+    until("the first has it", || isles.names(0).contains(&"own".to_owned()));
+    let handle = isles.mesh(1).replication().unwrap();
+    until("nothing is pending", || {
+        let own = sites::run(handle.resources()).unwrap();
+        own.iter().flat_map(|resource| &resource.replicas).all(|replica| replica.pending == 0)
+    });
+}
+
+#[test]
 fn an_operation_in_doubt_is_shown_until_an_operator_settles_it() {
     let mut isles = Isles::new();
     isles.isles[0].service.faults().set(Fault::Mute);

@@ -70,6 +70,8 @@ pub(super) struct Isle {
     mesh: Option<Mesh>,
     profile: &'static str,
     engine: Option<Arc<dyn Engine>>,
+    /// Of its policy, from its next start on.
+    pub(super) accept_from: Option<BTreeSet<Site>>,
     address: String,
 }
 
@@ -100,16 +102,8 @@ impl Isles {
             let image = Image::new(&ImageSettings::default());
             let service = sample::Handle::spawn_thread(image.clone(), ANY_PORT).unwrap();
             let directory = tempfile::tempdir().unwrap();
-            Isle {
-                name,
-                image,
-                service,
-                directory,
-                mesh: None,
-                profile,
-                engine: None,
-                address: String::new(),
-            }
+            let (engine, accept_from, address) = (None, None, String::new());
+            Isle { name, image, service, directory, mesh: None, profile, engine, accept_from, address }
         };
         let mut isles = Isles { isles: NAMES.map(isle).into_iter().collect(), authority };
         isles.isles[0].engine = engine;
@@ -252,9 +246,15 @@ pub(super) fn get(address: SocketAddr, path: &str) -> Vec<u8> {
 
 /// The body of the answer to a request, on a connection of its own.
 pub(super) fn send(address: SocketAddr, line: &str) -> Vec<u8> {
+    send_with(address, line, "")
+}
+
+/// The same, of one with a JSON body.
+pub(super) fn send_with(address: SocketAddr, line: &str, body: &str) -> Vec<u8> {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(address).unwrap();
-    write!(stream, "{line} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let fields = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
+    write!(stream, "{line} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{fields}\r\n{body}").unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     let end = answer.windows(4).position(|part| part == b"\r\n\r\n").unwrap();
@@ -297,6 +297,7 @@ fn settings(isle: &Isle, authority: &Authority) -> Settings {
             quota: 64 << 20,
             inline: 1 << 20,
             credentials: BTreeMap::from([("image".to_owned(), vec![credential])]),
+            accept_from: isle.accept_from.clone(),
             webhook: None,
         }),
         limits: Limits {
