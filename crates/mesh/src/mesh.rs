@@ -159,7 +159,7 @@ impl Mesh {
         };
         let carry = Carry::new(&settings.profile.propagation, Secret::new(secret), limits);
         let kept_at = settings.tokens.as_ref().and_then(|own| own.directory.as_deref());
-        let identities = settings.profile.identity.as_ref();
+        let identities = settings.profile.identity.as_deref();
         let identities = identities.map(|profile| Identities::open(profile, &secret, kept_at)).transpose();
         let identities = identities.map_err(StartError::Tokens)?;
         let (orders, ordered) = unbounded_channel();

@@ -78,7 +78,7 @@ pub struct Profile {
     #[serde(default)]
     pub kinds: Kinds,
     /// How tokens of its users are issued and validated, if it has any that other sites may honour.
-    pub identity: Option<Identity>,
+    pub identity: Option<Box<Identity>>,
 }
 
 impl Profile {

@@ -50,13 +50,7 @@ pub(super) fn settings(mut root: Table<'_>) -> Option<Settings> {
     });
     let replication = Replication::read(root.table("replication"), &dialect.services, sites.as_ref());
     let thin = thin(root.table("http"));
-    let beside = Beside {
-        profile: profile.as_ref().map(|(_, profile)| profile),
-        here: site.as_ref().map(Spanned::get_ref),
-        peers: &peers,
-        joins: !link.join.is_empty(),
-    };
-    let tokens = root.take("tokens").and_then(|entry| Tokens::read(entry, &beside));
+    let tokens = tokens(&mut root, profile.as_ref(), site.as_ref(), &peers, &link);
     let mut read = services(&mut root, &dialect.services);
 
     let listeners = read.values().flat_map(|read| &read.listeners);
@@ -108,6 +102,18 @@ pub(super) fn settings(mut root: Table<'_>) -> Option<Settings> {
         audit,
         thin,
     })
+}
+
+fn tokens(
+    root: &mut Table<'_>,
+    profile: Option<&(String, Profile)>,
+    here: Option<&Spanned<Site>>,
+    peers: &BTreeMap<Site, Peer>,
+    link: &LinkParts,
+) -> Option<Tokens> {
+    let (profile, here) = (profile.map(|(_, profile)| profile), here.map(Spanned::get_ref));
+    let beside = Beside { profile, here, peers, joins: !link.join.is_empty() };
+    root.take("tokens").and_then(|entry| Tokens::read(entry, &beside))
 }
 
 pub(super) fn site(entry: &Entry<'_>) -> Option<Site> {

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     fn identity() -> Identity {
-        profile::Profile::named("openstack").unwrap().identity.unwrap()
+        *profile::Profile::named("openstack").unwrap().identity.unwrap()
     }
 
     fn token() -> Value {

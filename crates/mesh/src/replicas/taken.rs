@@ -78,6 +78,12 @@ pub(crate) struct Understood<'u> {
     pub(crate) below: String,
 }
 
+/// With which scope a write was sent, and by whom, where that is known.
+pub(crate) struct Sent<'s> {
+    pub(crate) carried: Option<&'s Carried>,
+    pub(crate) by: Option<Bearer>,
+}
+
 /// A body that has to be read as a whole.
 pub(crate) async fn take_body(body: LegBody, most: usize) -> Result<Bytes, Problem> {
     match Limited::new(body, most).collect().await {
@@ -180,9 +186,9 @@ pub(crate) fn wanted(
     understood: &Understood<'_>,
     head: &Parts,
     body: &Taken,
-    carried: Option<&Carried>,
-    sender: Option<&Bearer>,
+    sent: &Sent<'_>,
 ) -> Box<Wanted> {
+    let carried = sent.carried;
     let (id, content): (Arc<str>, _) = body.kept(|| {
         let mut random = [0; 16];
         core.random(&mut random);
@@ -214,7 +220,7 @@ pub(crate) fn wanted(
         subject: understood.subject.clone(),
         class: understood.class.clone(),
         doubt: understood.doubt,
-        on_behalf_of: who(settings, carried, sender),
+        on_behalf_of: who(settings, sent),
         body: Body(id),
     };
     Box::new(Wanted { write, kept, head: Box::new(head.clone()), scoped })
@@ -245,7 +251,8 @@ pub(crate) async fn sender(
 }
 
 /// Who sent it, as far as the mesh knows: the user, where tokens tell; else a hash of the token or the address.
-fn who(settings: &Settings, carried: Option<&Carried>, sender: Option<&Bearer>) -> Who {
+fn who(settings: &Settings, sent: &Sent<'_>) -> Who {
+    let (carried, sender) = (sent.carried, sent.by.as_ref());
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let hash = || carried.map_or_else(String::new, |carried| carried.sender.to_string());
     Who {

@@ -385,12 +385,12 @@ impl<'a> At<'a> {
         let (settings, name) = (self.state.settings(), &self.service.name);
         let Work { understood, head, body, .. } = work;
         let rewriting = Rewriting::of(&replicas.known, name, self.here());
-        let sender = match Box::pin(taken::sender(self.core, self.state, name, &head.headers)).await {
-            Ok(sender) => sender,
+        let by = match Box::pin(taken::sender(self.core, self.state, name, &head.headers)).await {
+            Ok(by) => by,
             Err(problem) => return refuse(problem),
         };
-        let mut wanted =
-            taken::wanted(self.core, settings, name, understood, head, body, self.carried, sender.as_ref());
+        let sent = taken::Sent { carried: self.carried, by };
+        let mut wanted = taken::wanted(self.core, settings, name, understood, head, body, &sent);
         if let Some(Err(problem)) = rewriting.as_ref().map(|own| own.conditions(&mut wanted.head.headers)) {
             return Ok(problem.into_response());
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use mesh::Accept;
 
 use super::keystone::Keystone;
-use super::world::{World, named};
+use super::world::{World, ask, login, named};
 use crate::harness::{Message, Upstream, until};
 
 /// Tokens that an image service refuses.
@@ -32,11 +32,11 @@ fn makes(world: &World, project: &str) -> (String, Message) {
 }
 
 fn makes_one(world: &World, project: &str, id: &str) -> (String, Message) {
-    let token = world.login(world.address(0, "identity", false), "alice", project, "");
+    let token = login(world.address(0, "identity", false), "alice", project, "");
     let fields =
         format!("X-Scope: image: A & B\r\nX-Auth-Token: {token}\r\nContent-Type: application/json\r\n");
     let to = world.address(0, "image", false);
-    let answer = world.ask(to, &format!("PUT /v2/images/{id}"), &fields, r#"{"name":"one"}"#);
+    let answer = ask(to, &format!("PUT /v2/images/{id}"), &fields, r#"{"name":"one"}"#);
     (token, answer)
 }
 
@@ -69,7 +69,7 @@ fn the_first_replica_has_the_senders_token_and_the_other_a_login_for_the_senders
     let (token, answer) = makes(&world, "demo");
     assert_eq!(answer.status(), 201, "{}", answer.text());
     until("B executes it", || !tokens(&world.images[1]).is_empty());
-    assert_eq!(tokens(&world.images[0]), [token.clone()]);
+    assert_eq!(tokens(&world.images[0]), std::slice::from_ref(&token));
     let [other] = &tokens(&world.images[1])[..] else { panic!("once") };
     assert_eq!(whose(&world.keystones[1], other), pair("archipel", "demo"));
     for index in [0, 1] {
@@ -120,7 +120,7 @@ fn who_cannot_be_named_to_the_others_is_told_so_before_anything_is_written() {
     let (world, _) = world(Some(Accept::All));
     let fields = "X-Scope: image: A & B\r\nX-Auth-Token: made-up\r\nContent-Type: application/json\r\n";
     let to = world.address(0, "image", false);
-    let answer = world.ask(to, "PUT /v2/images/8dcf2c38-8a2f-44bb-9d0b-2d0b4b1b0f6e", fields, "{}");
+    let answer = ask(to, "PUT /v2/images/8dcf2c38-8a2f-44bb-9d0b-2d0b4b1b0f6e", fields, "{}");
     answer.assert_problem(422, "no-identity");
     assert_eq!(tokens(&world.images[0]), [""; 0]);
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Message, until};
 use keystone::said;
-use world::{World, named};
+use world::{World, ask, login, named};
 
 /// Alice administers the project at A, and may look at it at B.
 fn world(accept: Option<Accept>) -> World {
@@ -64,9 +64,9 @@ fn a_token_of_another_site_is_honoured_with_this_sites_ids_role_and_catalog() {
 #[test]
 fn a_services_own_token_is_that_service_elsewhere_too() {
     let world = world(Some(Accept::All));
-    let token = world.login(world.address(0, "identity", true), "glance", "service", "");
+    let token = login(world.address(0, "identity", true), "glance", "service", "");
     let fields = format!("X-Scope: image: B\r\nX-Service-Token: {token}\r\n");
-    assert_eq!(world.ask(world.address(0, "image", false), "GET /v2/images", &fields, "").status(), 200);
+    assert_eq!(ask(world.address(0, "image", false), "GET /v2/images", &fields, "").status(), 200);
     let told = told(&world.validate(&token));
     assert_eq!((text(&told, "/token/user/id"), text(&told, "/token/roles/0/name")), ("B-glance", "service"));
 }
@@ -149,9 +149,9 @@ fn no_token_but_the_one_that_is_asked_about_goes_to_its_issuer() {
 fn a_services_login_never_leaves_its_site_and_a_users_goes_where_its_scope_says() {
     let world = world(Some(Accept::All));
     let elsewhere = "X-Scope: identity: A, image: A\r\n";
-    let own = world.login(world.address(1, "identity", true), "glance", "service", elsewhere);
+    let own = login(world.address(1, "identity", true), "glance", "service", elsewhere);
     assert!(own.starts_with("B-token"), "{own}");
-    let token = world.login(world.address(1, "identity", false), "alice", "demo", elsewhere);
+    let token = login(world.address(1, "identity", false), "alice", "demo", elsewhere);
     assert!(token.starts_with("A-token"), "{token}");
     // Who saw it issued knows by whom.
     assert_eq!(text(&told(&world.validate(&token)), "/token/user/id"), "B-alice");
@@ -161,27 +161,27 @@ fn a_services_login_never_leaves_its_site_and_a_users_goes_where_its_scope_says(
 fn a_validation_goes_where_the_token_was_issued_whatever_scope_it_carries() {
     let world = world(Some(Accept::All));
     let to = world.address(1, "identity", true);
-    let own = world.login(to, "glance", "service", "");
-    let alice = world.login(world.address(1, "identity", false), "alice", "demo", "");
+    let own = login(to, "glance", "service", "");
+    let alice = login(world.address(1, "identity", false), "alice", "demo", "");
     let fields = format!("X-Scope: identity: A\r\nX-Auth-Token: {own}\r\nX-Subject-Token: {alice}\r\n");
-    assert_eq!(world.ask(to, "GET /v3/auth/tokens", &fields, "").status(), 200);
+    assert_eq!(ask(to, "GET /v3/auth/tokens", &fields, "").status(), 200);
     assert_eq!(world.keystones[0].upstream.seen().len(), 0, "nothing went there");
 }
 
 #[test]
 fn a_client_says_by_its_scope_where_its_token_is_known() {
     let world = world(Some(Accept::All));
-    let token = world.login(world.address(0, "identity", false), "alice", "demo", "");
+    let token = login(world.address(0, "identity", false), "alice", "demo", "");
     assert_not_valid(&world.validate(&token));
     let fields = format!("X-Scope: identity: A, image: B\r\nX-Auth-Token: {token}\r\n");
-    assert_eq!(world.ask(world.address(1, "image", false), "GET /v2/images", &fields, "").status(), 200);
+    assert_eq!(ask(world.address(1, "image", false), "GET /v2/images", &fields, "").status(), 200);
     assert_eq!(text(&told(&world.validate(&token)), "/token/user/id"), "B-alice");
 }
 
 #[test]
 fn a_wrong_word_on_who_issued_a_token_takes_nothing_from_it() {
     let mut world = world(Some(Accept::All));
-    let token = world.login(world.address(1, "identity", false), "alice", "demo", "");
+    let token = login(world.address(1, "identity", false), "alice", "demo", "");
     // Also where nobody remembers that it was issued here.
     world.restart(1);
     world.shows(&token);
@@ -209,7 +209,7 @@ fn with_its_issuer_gone_a_token_cannot_be_judged_and_local_ones_are_as_ever() {
     let mut world = world(Some(Accept::All));
     let token = world.visits("alice", "demo");
     told(&world.validate(&token));
-    let own = world.login(world.address(1, "identity", false), "alice", "demo", "");
+    let own = login(world.address(1, "identity", false), "alice", "demo", "");
     world.stop(0);
     world.validate(&token).assert_problem(503, "token-unknown");
     let told = told(&world.validate(&own));

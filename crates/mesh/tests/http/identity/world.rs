@@ -55,6 +55,25 @@ pub fn named(name: &str) -> Named {
     Named { domain: "Default".to_owned(), name: name.to_owned() }
 }
 
+/// One request on a connection of its own.
+pub fn ask(to: SocketAddr, line: &str, fields: &str, body: &str) -> Message {
+    let mut client = Conn::to(to);
+    let length = body.len();
+    client.send(format!("{line} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n{fields}\r\n{body}"));
+    client.answer_to(line)
+}
+
+/// Logs in, for a token.
+pub fn login(to: SocketAddr, user: &str, project: &str, fields: &str) -> String {
+    let domain = r#""domain":{"name":"Default"}"#;
+    let body = format!(
+        r#"{{"auth":{{"identity":{{"methods":["password"],"password":{{"user":{{"name":"{user}",{domain},"password":"{user}"}}}}}},"scope":{{"project":{{"name":"{project}",{domain}}}}}}}}}"#
+    );
+    let answer = ask(to, "POST /v3/auth/tokens", fields, &body);
+    assert_eq!(answer.status(), 201, "{}", answer.text());
+    answer.field("x-subject-token").unwrap()
+}
+
 impl World {
     /// B accepts tokens of A like this.
     pub fn new(accept: Option<Accept>) -> World {
@@ -168,35 +187,16 @@ impl World {
         self.meshes[index].as_ref().unwrap().addresses(service, internal)[0]
     }
 
-    /// One request on a connection of its own.
-    pub fn ask(&self, to: SocketAddr, line: &str, fields: &str, body: &str) -> Message {
-        let mut client = Conn::to(to);
-        let length = body.len();
-        client.send(format!("{line} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n{fields}\r\n{body}"));
-        client.answer_to(line)
-    }
-
-    /// Logs in, for a token.
-    pub fn login(&self, to: SocketAddr, user: &str, project: &str, fields: &str) -> String {
-        let domain = r#""domain":{"name":"Default"}"#;
-        let body = format!(
-            r#"{{"auth":{{"identity":{{"methods":["password"],"password":{{"user":{{"name":"{user}",{domain},"password":"{user}"}}}}}},"scope":{{"project":{{"name":"{project}",{domain}}}}}}}}}"#
-        );
-        let answer = self.ask(to, "POST /v3/auth/tokens", fields, &body);
-        assert_eq!(answer.status(), 201, "{}", answer.text());
-        answer.field("x-subject-token").unwrap()
-    }
-
     /// A client of A, with a token that A issued, asks for images at B: from then on B knows who issued it.
     pub fn visits(&self, user: &str, project: &str) -> String {
-        let token = self.login(self.address(0, "identity", false), user, project, "");
+        let token = login(self.address(0, "identity", false), user, project, "");
         self.shows(&token);
         token
     }
 
     pub fn shows(&self, token: &str) {
         let fields = format!("X-Scope: image: B\r\nX-Auth-Token: {token}\r\n");
-        assert_eq!(self.ask(self.address(0, "image", false), "GET /v2/images", &fields, "").status(), 200);
+        assert_eq!(ask(self.address(0, "image", false), "GET /v2/images", &fields, "").status(), 200);
     }
 
     /// B's image service, which has a token of its own, asks whether a token is valid.
@@ -206,8 +206,8 @@ impl World {
 
     pub fn validate_by(&self, line: &str, token: &str) -> Message {
         let to = self.address(1, "identity", true);
-        let own = self.login(to, "glance", "service", "");
-        self.ask(to, line, &format!("X-Auth-Token: {own}\r\nX-Subject-Token: {token}\r\n"), "")
+        let own = login(to, "glance", "service", "");
+        ask(to, line, &format!("X-Auth-Token: {own}\r\nX-Subject-Token: {token}\r\n"), "")
     }
 
     /// The files that a site keeps.
