@@ -151,6 +151,7 @@ impl World {
         own.services.insert("identity".to_owned(), identity);
         if self.replicates {
             own.replication = Some(Replication {
+                accept_from: None,
                 directory: self.kept[index].path().to_owned(),
                 quota: 1 << 20,
                 inline: 1 << 16,
