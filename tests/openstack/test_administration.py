@@ -5,8 +5,8 @@ import uuid
 
 from harness import STACK, Site1, Site2, Site3
 
-EVERYWHERE = "*: Site1 & Site2 & Site3"
 SITES = (Site1, Site2, Site3)
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2Kd1S5BfGd0kBtkZ5nIFaL0cVv7l0oqJWJ3uqXg3Bu test"
 
 
 def everywhere(service):
@@ -43,13 +43,15 @@ class Administration(unittest.TestCase):
                     ),
                 )
 
-    def test_a_keypair_with_a_public_key_is_the_same_everywhere(self):
-        key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2Kd1S5BfGd0kBtkZ5nIFaL0cVv7l0oqJWJ3uqXg3Bu test"
-        name = f"key-{uuid.uuid4()}"
-        self.made("compute", "/os-keypairs", {"keypair": {"name": name, "public_key": key}}, STACK.client(Site1))
+    def test_a_keypair_is_its_users_and_made_at_each_site_by_itself(self):
+        key = {"name": f"key-{uuid.uuid4()}", "public_key": KEY}
+        alice = STACK.client(Site1)
+        refused = alice.ask("POST", "compute", "/os-keypairs", {"keypair": key}, everywhere("compute"))
+        self.assertEqual(refused.status, 422, refused)
         for site in SITES:
-            path = f"/os-keypairs/{name}"
-            STACK.until(f"it is at {site}", lambda site=site: STACK.client(site).get("compute", path).status == 200)
+            answer = alice.ask("POST", "compute", "/os-keypairs", {"keypair": key}, f"compute: {site}")
+            self.assertEqual(answer.status, 201, answer)
+            self.assertEqual(STACK.client(site).get("compute", f"/os-keypairs/{key['name']}").status, 200)
 
 
 class NoRoom(unittest.TestCase):
@@ -67,6 +69,26 @@ class NoRoom(unittest.TestCase):
             self.assertRegex(answer.sites, '"Site1";status=403.*"Site2";status=202')
         finally:
             self.quota(Site1, 1000)
+
+    def compute(self, site, status):
+        """Lets Nova's scheduler have the site's one host, or not."""
+        admin = STACK.admin(site)
+        [host] = admin.found("compute", "/os-services?binary=nova-compute")["services"]
+        answer = admin.ask("PUT", "compute", f"/os-services/{host['id']}", {"status": status})
+        self.assertEqual(answer.status, 200, answer)
+
+    def test_where_no_host_has_room_the_server_is_taken_back_and_made_at_the_next_site(self):
+        self.compute(Site1, "disabled")
+        try:
+            answer = self.boot_by_name("compute: Site1 ; Site2", headers={"X-Scope-Settle": "true"})
+            self.assertEqual(answer.status, 202, answer)
+            self.assertRegex(answer.sites, '"Site1";error=undone.*"Site2";status=202')
+            server = answer.json["server"]["id"]
+            STACK.client(Site2).wait_for(server)
+            left = STACK.client(Site1).found("compute", "/servers?name=somewhere")["servers"]
+            self.assertEqual(left, [])
+        finally:
+            self.compute(Site1, "enabled")
 
     def boot_by_name(self, scope, **more):
         """What a server is made of has other ids elsewhere: so it is made of what was made everywhere."""

@@ -5,8 +5,8 @@ from urllib.parse import urlsplit, urlunsplit
 from osc_lib import exceptions
 from osc_lib.command import command
 
-PATH = "/_archipel/v1/sites"
-COLUMNS = ("Site", "Here", "Status", "Reach", "Round Trip", "Services")
+PATH = "/_scope/sites"
+COLUMNS = ("Site", "Reach", "Round Trip", "Services")
 
 
 class ListSites(command.Lister):
@@ -33,16 +33,13 @@ def rows(url, answer):
         raise exceptions.CommandError(
             f"no list of sites at {url} (status {answer.status_code}): is there an Archipel in front of this cloud?"
         ) from None
-    return [row(site, document.get("here")) for site in listed]
+    return [row(site) for site in listed]
 
 
-def row(site, here):
-    status = "quarantined" if site.get("quarantined") else site.get("status", "")
+def row(site):
     distance = site.get("rtt_ms")
     return (
         site["site"],
-        "yes" if site["site"] == here else "",
-        status,
         site.get("reach", ""),
         "" if distance is None else f"{distance:.1f} ms",
         ", ".join(site.get("services") or ()),

@@ -52,7 +52,7 @@ class Cloud:
             return 200, {}, {"version": {"id": "v2.1", "version": "2.90", "min_version": "2.1", **version}}
         if path == "/v2.1/servers/detail":
             return 200, self.headers, {"servers": self.items}
-        if path == "/_archipel/v1/sites" and self.sites is not None:
+        if path == "/_scope/sites" and self.sites is not None:
             return 200, {}, self.sites
         return 404, {}, {"error": {"message": f"no {path}", "code": 404}}
 

@@ -246,7 +246,17 @@ fn config(services: &[Service<'_>], options: &Options) -> String {
          # Where the other sites reach this one, and the link of one of them.\n\
          [link]\n\
          listen = \"0.0.0.0:7400\"\n\
-         # join = [\"site2.example:7400\"]\n",
+         # join = [\"site2.example:7400\"]\n\
+         \n\
+         # Whose tokens are honoured here, and the user of this site that looks people up: docs/identity.md.\n\
+         # [tokens.login]\n\
+         # user = \"archipel\"\n\
+         # domain = \"Default\"\n\
+         # project = \"service\"\n\
+         # password_file = \"password\"\n\
+         # [[tokens.accept]]\n\
+         # from = \"Site2\"\n\
+         # projects = [\"demo\", \"service\"]\n",
         site = options.site,
         site_text = quoted(&options.site),
         profile = quoted(&options.profile),
