@@ -12,8 +12,6 @@ pub(crate) struct ChunkScan {
     extension_bytes: usize,
     trailer_bytes: usize,
     trailer_fields: usize,
-    /// Of an answer: see [`Chunks::of_answer`].
-    lenient: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,7 +38,7 @@ pub enum Piece {
     More,
 }
 
-/// Follows a chunked body. The caller presents what it has not taken yet, with more after it.
+/// Follows the chunked body of a request. The caller presents what it has not taken yet, with more after it.
 #[derive(Clone, Debug)]
 pub struct Chunks {
     scan: ChunkScan,
@@ -48,24 +46,10 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// The body of a request, as strictly as [`Guard`](crate::Guard) reads it: it does so with the same code.
+    /// It reads as strictly as [`Guard`](crate::Guard): it does so with the same code.
     #[must_use]
-    pub fn of_request(limits: Limits) -> Chunks {
+    pub fn new(limits: Limits) -> Chunks {
         Chunks { scan: ChunkScan::default(), limits }
-    }
-
-    /// The body of an answer. It is for who frames it anew and drops its trailers, and reads as leniently as
-    /// servers write: spaces around a size, extensions of any kind.
-    #[must_use]
-    pub fn of_answer() -> Chunks {
-        let limits = Limits {
-            fields: 1024,
-            chunk_line_bytes: 16 << 10,
-            extension_bytes: 16 << 10,
-            trailer_bytes: 16 << 10,
-            ..Limits::default()
-        };
-        Chunks { scan: ChunkScan { lenient: true, ..ChunkScan::default() }, limits }
     }
 
     /// Reads one piece.
@@ -117,7 +101,6 @@ impl ChunkScan {
         let Some((line, len)) = self.line(bytes, limits.chunk_line_bytes, Rule::ChunkLineTooLong)? else {
             return Ok(Piece::More);
         };
-        let line = if self.lenient { bare_size(line) } else { line };
         let (size, extension) = size_line(line).map_err(|rule| line::blame(line, rule))?;
         self.extension_bytes += extension.len();
         if self.extension_bytes > limits.extension_bytes {
@@ -141,7 +124,7 @@ impl ChunkScan {
             return Err(Rule::TrailersTooLarge);
         }
         let (name, _) = line::field(line).map_err(|rule| line::blame(line, rule))?;
-        if !self.lenient && FORBIDDEN_TRAILERS.iter().any(|forbidden| line::is_name(name, forbidden)) {
+        if FORBIDDEN_TRAILERS.iter().any(|forbidden| line::is_name(name, forbidden)) {
             return Err(Rule::TrailerName);
         }
         Ok(Piece::Frame(len))
@@ -160,12 +143,6 @@ const FORBIDDEN_TRAILERS: &[&[u8]] = &[
     b"transfer-encoding",
     b"upgrade",
 ];
-
-/// The size alone, where an extension says nothing and spaces may stand before it.
-fn bare_size(line: &[u8]) -> &[u8] {
-    let size = line.split(|byte| *byte == b';').next().unwrap_or_default();
-    if line.contains(&b'\r') { line } else { size.trim_ascii_end() }
-}
 
 /// A chunk's size and its extension, `;` included.
 fn size_line(line: &[u8]) -> Result<(u64, &[u8]), Rule> {

@@ -8,7 +8,7 @@ use httparse::{EMPTY_HEADER, Error, Header, ParserConfig, Response, Status};
 
 use super::wire::{CHUNKED, put_field, put_fields, put_length};
 use crate::headers::{self, HEADERS_ON_STACK, is_named};
-use crate::upstream;
+use crate::upstream::{self, decimal};
 
 /// What the first bytes of an answer are.
 pub(super) enum Read {
@@ -215,14 +215,4 @@ impl Seen {
             Framing::Chunked | Framing::Close => out.extend_from_slice(CHUNKED),
         }
     }
-}
-
-fn decimal(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() {
-        return None;
-    }
-    digits.iter().try_fold(0_u64, |value, digit| match digit {
-        b'0'..=b'9' => value.checked_mul(10)?.checked_add(u64::from(digit - b'0')),
-        _ => None,
-    })
 }

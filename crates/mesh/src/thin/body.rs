@@ -14,6 +14,7 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 
 use super::answer::Framing;
 use super::buffers::{Buffer, Buffers, SMALL_BYTES};
+use super::chunks::{AnswerChunks, Broken};
 use super::wire::{LAST_CHUNK, fill, put_chunk, write, write_both};
 use crate::alarm::Alarm;
 use crate::inflow::Fault;
@@ -72,10 +73,10 @@ impl Upload<'_> {
     }
 
     async fn chunks(&mut self, buffers: &Rc<Buffers>) -> Result<(), Stopped> {
-        let mut chunks = Chunks::of_request(self.limits);
+        let mut chunks = Chunks::new(self.limits);
         let mut out = buffers.text();
         loop {
-            let step = step(&mut chunks, self.buffer, &mut out);
+            let step = step(|bytes| chunks.read(bytes), self.buffer, &mut out);
             let sent = send(&mut self.to, &out, &self.alarm, self.pause, self.flow).await;
             out.clear();
             match step {
@@ -135,9 +136,13 @@ async fn send(
 }
 
 /// Frames what came of a chunked body anew. Whether it has ended.
-fn step(chunks: &mut Chunks, buffer: &mut Buffer, out: &mut Vec<u8>) -> Result<bool, http1guard::Violation> {
+fn step<E>(
+    mut read: impl FnMut(&[u8]) -> Result<Piece, E>,
+    buffer: &mut Buffer,
+    out: &mut Vec<u8>,
+) -> Result<bool, E> {
     loop {
-        match chunks.read(buffer.unread())? {
+        match read(buffer.unread())? {
             Piece::More => return Ok(false),
             Piece::Frame(here) => buffer.take(here),
             Piece::Data(here) => {
@@ -161,6 +166,8 @@ pub(super) struct Download<'d, 'a> {
     pub(super) buffer: Buffer,
     /// How long each pause may be.
     pub(super) pause: Duration,
+    /// More trailers are no answer's.
+    pub(super) most_trailers: usize,
     pub(super) alarm: &'d Alarm,
 }
 
@@ -193,15 +200,12 @@ impl Download<'_, '_> {
     }
 
     async fn chunks(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
-        let mut chunks = Chunks::of_answer();
+        let mut chunks = AnswerChunks::new(self.most_trailers);
         loop {
-            let ended = step(&mut chunks, &mut self.buffer, out);
+            let ended = step(|bytes| chunks.read(bytes), &mut self.buffer, out);
             self.flush(out, b"").await?;
-            if ended.map_err(|violation| io::Error::new(io::ErrorKind::InvalidData, violation))? {
+            if ended.map_err(|Broken| io::Error::from(io::ErrorKind::InvalidData))? {
                 return Ok(());
-            }
-            if self.buffer.is_full() && self.buffer.is_large() {
-                return Err(io::ErrorKind::InvalidData.into());
             }
             self.grow(SMALL_BYTES as u64 + 1);
             self.read().await?;

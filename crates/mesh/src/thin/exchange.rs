@@ -21,7 +21,7 @@ use super::{Client, Seat, guard_limits};
 use crate::alarm::Alarm;
 use crate::body::LegBody;
 use crate::core::Core;
-use crate::headers;
+use crate::headers::{self, HEADERS_ON_STACK};
 use crate::interim;
 use crate::leg::{self, LegFailure};
 use crate::problem::{self, Problem};
@@ -125,7 +125,8 @@ async fn carry_out(
     flow.answered.set(true);
     let last = teller.ends(out);
     let (from, to, alarm) = (&mut from_service, &mut to_client, teller.alarm);
-    let download = Download { from, to, buffer, pause: times.body_idle, alarm };
+    let most_trailers = most_headers.max(HEADERS_ON_STACK);
+    let download = Download { from, to, buffer, pause: times.body_idle, most_trailers, alarm };
     let Ok(Ok(clean)) = sending.alongside(pin!(download.run(out, answer.framing))).await else {
         return Then::Close;
     };
@@ -238,7 +239,8 @@ impl Hearing<'_, '_> {
     async fn answer(mut self, out: &mut Vec<u8>) -> Result<(Answer, Buffer), Box<LegFailure>> {
         let not_http = || Box::new(LegFailure::of(Sent::Maybe, Kind::Protocol));
         let mut buffer = self.first().await?;
-        let mut interims = 0;
+        // How many may still be told: none after one that is not plain, as on the other path.
+        let mut interims = MOST_PER_TURN;
         loop {
             if !buffer.is_empty() {
                 match read(buffer.unread(), self.teller.is_head, self.most_headers, out) {
@@ -248,12 +250,14 @@ impl Hearing<'_, '_> {
                     }
                     Read::Interim(len, said) => {
                         buffer.take(len);
-                        interims += 1;
-                        if let Some((status, fields)) = said
-                            && interims <= MOST_PER_TURN
-                            && len <= interim::MOST_BYTES
-                        {
-                            self.say(status, &fields).await;
+                        match said.filter(|_| len <= interim::MOST_BYTES) {
+                            // Nobody on this path waits for the word.
+                            Some((StatusCode::CONTINUE, _)) => {}
+                            Some((status, fields)) if interims > 0 => {
+                                interims -= 1;
+                                self.say(status, &fields).await;
+                            }
+                            _ => interims = 0,
                         }
                         continue;
                     }
@@ -302,11 +306,8 @@ impl Hearing<'_, '_> {
 
     /// Tells the client of an interim answer. One that has gone is found when it gets the final one.
     async fn say(&mut self, status: StatusCode, fields: &HeaderMap) {
-        // Nobody on this path waits for the word.
-        if status != StatusCode::CONTINUE {
-            let head = interim::head(status, fields);
-            let _ = write_both(self.to, &head, b"", self.teller.alarm, self.times.body_idle).await;
-        }
+        let head = interim::head(status, fields);
+        let _ = write_both(self.to, &head, b"", self.teller.alarm, self.times.body_idle).await;
     }
 }
 

@@ -7,12 +7,13 @@
 //! for trailers, plans for other sites, scopes that are refused. The connection stays on the other path then.
 //!
 //! In the order in which a request meets them: this module (a connection and its heads), `buffers`, `request`
-//! (a head), `decide` (what becomes of it), `exchange` (to the service and back), `answer` (its head), `body`, `wire`
-//! (sockets, and how messages are written).
+//! (a head), `decide` (what becomes of it), `exchange` (to the service and back), `answer` (its head), `body`, `chunks`
+//! (of an answer), `wire` (sockets, and how messages are written).
 
 mod answer;
 mod body;
 mod buffers;
+mod chunks;
 mod decide;
 mod exchange;
 mod request;

@@ -17,6 +17,8 @@ use super::slot::InFlight;
 pub struct PooledBody<B: 'static> {
     body: Incoming,
     lease: Option<Lease<B>>,
+    /// The connection is of use after it.
+    keep: bool,
 }
 
 struct Lease<B> {
@@ -25,8 +27,8 @@ struct Lease<B> {
 }
 
 impl<B: 'static> PooledBody<B> {
-    pub(super) fn new(body: Incoming, connection: Connection<B>, in_flight: InFlight<B>) -> Self {
-        let mut pooled = PooledBody { body, lease: Some(Lease { connection, in_flight }) };
+    pub(super) fn new(body: Incoming, connection: Connection<B>, in_flight: InFlight<B>, keep: bool) -> Self {
+        let mut pooled = PooledBody { body, lease: Some(Lease { connection, in_flight }), keep };
         if pooled.body.is_end_stream() {
             pooled.release();
         }
@@ -34,7 +36,7 @@ impl<B: 'static> PooledBody<B> {
     }
 
     fn release(&mut self) {
-        if let Some(Lease { connection, in_flight }) = self.lease.take() {
+        if let Some(Lease { connection, in_flight }) = self.lease.take().filter(|_| self.keep) {
             Rc::clone(in_flight.slot()).put_back(connection);
         }
     }

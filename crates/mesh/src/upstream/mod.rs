@@ -10,7 +10,7 @@
 //! says [`Sent::Maybe`].
 //!
 //! In the order in which a request meets them: `send` (which target, and what to do when it fails),
-//! `slot` (one target: its idle connections), `connect` (a new connection), `ear` (interim answers), `body`
+//! `slot` (one target: its idle connections), `connect` (a new connection), `ear` (interim answers), `framing`, `body`
 //! (the answer, which gives the connection back), `plain` (a connection that its user drives), `error`. Beside them:
 //! [`health`], `tls`.
 
@@ -18,6 +18,7 @@ mod body;
 mod connect;
 mod ear;
 mod error;
+mod framing;
 pub mod health;
 mod plain;
 mod send;
@@ -30,6 +31,7 @@ use std::time::Duration;
 pub use body::PooledBody;
 pub(crate) use ear::interim;
 pub use error::{BoxError, Kind, SendError};
+pub(crate) use framing::decimal;
 pub use health::Health;
 pub(crate) use plain::Leased;
 pub use plan::Sent;

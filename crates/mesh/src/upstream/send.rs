@@ -14,6 +14,7 @@ use plan::Sent;
 use super::body::PooledBody;
 use super::connect::{Connection, connect};
 use super::error::{BoxError, Kind, SendError};
+use super::framing;
 use super::slot::{InFlight, Slot};
 use super::{Health, Settings, Target};
 
@@ -154,11 +155,15 @@ where
             // The only place where a request leaves. After it, only hyper can say that nothing was written:
             // it then hands the request back.
             note(Sent::Maybe);
+            let is_head = whole.method() == Method::HEAD;
             connection.ear.listen(speaker);
             let mut error = match connection.sender.try_send_request(*whole).await {
-                Ok(response) => {
+                Ok(mut response) => {
                     self.health.answered(index);
-                    return Ok(response.map(|body| PooledBody::new(body, connection, in_flight)));
+                    let status = response.status();
+                    let keep = framing::settle(response.headers_mut(), status, is_head)
+                        .ok_or_else(|| (Kind::Protocol, "the answer's body is coded".into()))?;
+                    return Ok(response.map(|body| PooledBody::new(body, connection, in_flight, keep)));
                 }
                 Err(error) => error,
             };

@@ -223,3 +223,17 @@ fn hints_after_the_answer_was_given_up_are_not_heard() {
     client.send(front.head("GET /", ""));
     assert_final(&mut client, "ok");
 }
+
+#[test]
+fn after_an_odd_hint_none_is_told_and_the_word_to_go_on_counts_for_none() {
+    let go_on = "HTTP/1.1 100 Continue\r\n\r\n".repeat(300);
+    let upstream =
+        Upstream::answering(&[go_on.as_str(), HINT, "HTTP/1.1 103 x\nLink: x\r\n\r\n", HINT, OK].concat());
+    let front = Front::new(Way::Local, &upstream);
+    let mut client = front.connect();
+    for _ in 0..2 {
+        client.send(front.head("GET /", ""));
+        assert_hint(&mut client);
+        assert_final(&mut client, "ok");
+    }
+}

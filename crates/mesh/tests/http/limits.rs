@@ -110,6 +110,28 @@ fn a_request_is_in_flight_until_the_end_of_its_answer() {
 }
 
 #[test]
+fn each_request_is_counted_once_whichever_path_it_ends_on() {
+    let upstream = Upstream::fine();
+    let front = Front::new(Way::Local, &upstream);
+    let mut client = front.connect();
+    // From the third on, nothing is for the thin path.
+    for (fields, status) in [
+        ("", 200),
+        ("X-Scope: image: A\r\n", 200),
+        ("TE: trailers\r\n", 200),
+        ("TE: trailers\r\nX-Scope: image: A\r\n", 200),
+        ("X-Scope: image: Nowhere\r\n", 400),
+        ("", 200),
+    ] {
+        client.send(front.head("GET /", fields));
+        assert_eq!(client.answer().status(), status, "{fields}");
+    }
+    let counted = ["requests_unscoped_total", "requests_scoped_total", "requests_refused_total"];
+    assert_eq!(counted.map(|name| front.counted(name)), [3, 2, 1]);
+    until("nothing is in flight", || front.counted("requests_in_flight") == 0);
+}
+
+#[test]
 fn a_peer_that_asks_for_too_much_is_refused_by_the_other_site() {
     let upstream = Upstream::script(|conn| {
         conn.request().unwrap();

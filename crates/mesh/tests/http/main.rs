@@ -34,5 +34,5 @@ mod tls;
 mod tokens;
 mod upgrade;
 
-/// Which path the meshes of these tests take: `tests/thin` has most of them again, with the other.
+/// Which path the meshes of these tests take: `tests/thin` has all of them again, with the other.
 const THIN: bool = false;

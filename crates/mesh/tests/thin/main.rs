@@ -1,5 +1,4 @@
-//! The same tests with the thin path on: those of one request and its answer. What is not for that path must not
-//! look different either.
+//! The same tests with the thin path on. What is not for that path must not look different either.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(clippy::indexing_slicing, clippy::string_slice, reason = "a test fails by panicking")]
 #![allow(unreachable_pub, reason = "modules of one test binary")]
@@ -9,6 +8,8 @@
 mod ambiguous;
 #[path = "../http/bodies.rs"]
 mod bodies;
+#[path = "../http/broken_lists.rs"]
+mod broken_lists;
 #[path = "../http/draining.rs"]
 mod draining;
 #[path = "../http/expect.rs"]
@@ -18,6 +19,8 @@ mod handing_over;
 mod harness;
 #[path = "../http/headers.rs"]
 mod headers;
+#[path = "../http/hedging.rs"]
+mod hedging;
 #[path = "../http/http2.rs"]
 mod http2;
 #[path = "../http/identity/mod.rs"]
@@ -26,12 +29,26 @@ mod identity;
 mod interim;
 #[path = "../http/limits.rs"]
 mod limits;
+#[path = "../http/lists.rs"]
+mod lists;
 #[path = "../http/memory.rs"]
 mod memory;
 #[path = "../http/messages.rs"]
 mod messages;
+#[path = "../http/names.rs"]
+mod names;
 #[path = "../http/never_twice.rs"]
 mod never_twice;
+#[path = "../http/operators.rs"]
+mod operators;
+#[path = "../http/paging.rs"]
+mod paging;
+#[path = "../http/replicas.rs"]
+mod replicas;
+#[path = "../http/resources.rs"]
+mod resources;
+#[path = "../http/standing.rs"]
+mod standing;
 #[path = "../http/timeouts.rs"]
 mod timeouts;
 #[path = "../http/tls.rs"]

@@ -116,6 +116,13 @@ impl Front {
         self.meshes[0].in_flight()
     }
 
+    /// What the client's site counted under this name.
+    pub fn counted(&self, name: &str) -> u64 {
+        let text = self.meshes[0].metrics();
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("archipel_{name} ")));
+        line.unwrap_or_else(|| panic!("{text}")).parse().unwrap()
+    }
+
     /// Ends the client's site, as far as its requests are answered.
     pub fn drain(mut self, patience: Duration) -> std::thread::JoinHandle<()> {
         let mesh = self.meshes.remove(0);
