@@ -5,7 +5,7 @@ import tempfile
 import unittest
 
 from harness import STACK, Site1, Site2, Site3
-from stack import digest
+from stack import digest, mesh
 
 BOTH = "image: Site1 & Site2"
 PATCH = {"Content-Type": "application/openstack-images-v2.1-json-patch"}
@@ -57,6 +57,28 @@ class AReplicatedImage(unittest.TestCase):
     def test_it_belongs_to_the_project_of_that_name_at_each_site(self):
         for site in (Site1, Site2):
             self.assertEqual(self.at(site)["owner"], STACK.client(site).project_id)
+
+
+class Credentials(unittest.TestCase):
+    def test_no_file_of_archipels_holds_a_token(self):
+        # Of a write that waits for a site, all that is needed later is kept.
+        STACK.cut(Site2)
+        try:
+            alice = STACK.client(Site1)
+            image = {"name": "waits", "disk_format": "raw", "container_format": "bare"}
+            answer = alice.ask("POST", "image", "/images", image, BOTH)
+            self.assertEqual(answer.status, 201, answer)
+            tokens = [client.token.encode() for client in STACK.clients.values()]
+            read = 0
+            for site in STACK.bed.sites:
+                for file in mesh.directory(site).rglob("*"):
+                    if file.is_file() and file.name != "password":
+                        content = file.read_bytes()
+                        read += len(content)
+                        self.assertFalse([token for token in tokens if token in content], file)
+            self.assertGreater(read, 1 << 16)
+        finally:
+            STACK.heal()
 
 
 class ALongImage(unittest.TestCase):
