@@ -80,6 +80,10 @@ struct Service<'c> {
 /// # Errors
 /// If it is not a catalog, or cannot be adopted so.
 pub fn adopt(catalog: &str, profile: &Profile, options: &Options) -> Result<Adoption, String> {
+    let hosts = [&options.public.host, &options.internal.host].into_iter().flatten();
+    if let Some(host) = hosts.into_iter().find(|host| !is_plain(host)) {
+        return Err(format!("`{}` is not the name of a host", host.escape_debug()));
+    }
     let mut left = Vec::new();
     let endpoints = read(catalog, options.region.as_deref(), &mut left)?;
     let known = profile.services();
@@ -149,9 +153,7 @@ impl Endpoint {
             "https" => address.port_u16().unwrap_or(443),
             _ => return None,
         };
-        // What goes into a command of a shell is harmless there.
-        let plain = |text: &str| !text.contains(|c: char| c == '\'' || c.is_control() || c.is_whitespace());
-        if !plain(url) || !plain(id) {
+        if !is_plain(url) || !is_plain(id) {
             return None;
         }
         Some(Endpoint {
@@ -207,8 +209,14 @@ impl<'c> Service<'c> {
             let Some(endpoint) = endpoints.iter().find(|endpoint| endpoint.public == public) else {
                 return Ok(None);
             };
-            let every = IpAddr::from([0, 0, 0, 0]);
-            let bind = side.bind.or(endpoint.ip()).unwrap_or(every);
+            let every = public.then_some(IpAddr::from([0, 0, 0, 0]));
+            let bind = side.bind.or(endpoint.ip()).or(every).ok_or_else(|| {
+                format!(
+                    "{} does not say at which address only the site's own services reach Archipel: say it with \
+                     --internal-bind",
+                    endpoint.url
+                )
+            })?;
             let port = free(endpoint.port, side.offset, taken)
                 .ok_or_else(|| format!("no port is left above {} for `{name}`", endpoint.port))?;
             Ok::<_, String>(Some((bind, port)))
@@ -227,6 +235,11 @@ impl<'c> Service<'c> {
         let scheme = if self.tls { "https" } else { "http" };
         Some(format!("{scheme}://{host}:{port}{}", endpoint.rest))
     }
+}
+
+/// Whether a text is harmless in a command of a shell, between single quotes.
+fn is_plain(text: &str) -> bool {
+    !text.contains(|c: char| c == '\'' || c.is_control() || c.is_whitespace())
 }
 
 /// The port for a listener: that of the service and the offset, or the next that nobody has.
@@ -404,6 +417,15 @@ mod tests {
                 "set_url 'http://192.0.2.1:20081/volume/v3/%(project_id)s' '4'",
             ]
         );
+    }
+
+    #[test]
+    fn the_services_own_side_is_open_to_nobody_else_by_default() {
+        let catalog = CATALOG.replace("192.0.2.1", "controller");
+        assert!(of(&catalog, &options()).unwrap_err().contains("--internal-bind"));
+        let mut options = options();
+        options.internal.bind = "192.0.2.1".parse().ok();
+        assert!(of(&catalog, &options).unwrap().config.contains("internal = [\"192.0.2.1:25000\"]"));
     }
 
     #[test]

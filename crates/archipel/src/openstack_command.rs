@@ -61,7 +61,7 @@ pub(crate) struct AdoptCommand {
     /// The address that listeners for clients bind; else that of the endpoint, or every address.
     #[arg(long, value_name = "IP")]
     public_bind: Option<IpAddr>,
-    /// The same, for the site's own services. Clients should not reach it.
+    /// The same, for the site's own services, and never every address. Clients must not reach it.
     #[arg(long, value_name = "IP")]
     internal_bind: Option<IpAddr>,
     /// The host by which clients reach Archipel, if that is not the one of the endpoint.

@@ -227,9 +227,25 @@ impl Walk {
         }
     }
 
-    /// A question about a token that another site issued, or is said to have. Where that site does not answer for it,
-    /// this one is asked: who is told wrongly of a token loses nothing but time.
+    /// A question about a token that another site issued, or is said to have. What is only said is not believed: this
+    /// site's own service is asked first. Where the other site does not answer for it, this one's word counts.
     async fn validation(&mut self, issuer: &Site, head: Box<Parts>, body: Incoming) -> Response<AnswerBody> {
+        let mut own = None;
+        if let Some(identities) = &self.core.shared.identities
+            && let Some(token) = identities.only_claimed(&head.headers)
+        {
+            let answer = Box::pin(walk::local(self.at(None), head.clone(), LegBody::Empty, None)).await;
+            let answer =
+                answer.unwrap_or_else(|failure| failure.into_problem(&self.service.name).into_response());
+            if answer.status().is_success() {
+                identities.is_own(token);
+            }
+            // It is its own, or that cannot be said now.
+            if answer.status().is_success() || answer.status().is_server_error() {
+                return answer;
+            }
+            own = Some(answer);
+        }
         if !self.ticket.away(self.state.settings().limits.requests) {
             return Problem::busy("as many requests as may wait for other sites").into_response();
         }
@@ -237,7 +253,10 @@ impl Walk {
             Ok(response) => return response,
             Err(refused) => refused,
         };
-        let own = self.here(head, body, None).await;
+        let own = match own {
+            Some(own) => own,
+            None => self.here(head, body, None).await,
+        };
         if own.status().is_success() {
             return own;
         }

@@ -132,7 +132,7 @@ impl Problem {
     /// Its status, what is said in headers, and the document.
     pub(crate) fn into_document(self) -> (StatusCode, HeaderMap, Bytes) {
         let mut document = json!({
-            "type": format!("urn:archipel:{}", self.kind),
+            "type": format!("{TYPE}{}", self.kind),
             "title": self.title,
             "status": self.status.as_u16(),
         });
@@ -163,6 +163,9 @@ impl Problem {
     }
 }
 
+/// What the types of this mesh's problems begin with.
+const TYPE: &str = "urn:archipel:";
+
 /// The kind of document that a problem is.
 const KIND: &str = "application/problem+json";
 
@@ -177,7 +180,13 @@ pub(crate) async fn as_read(response: Response<AnswerBody>, problems: &Problems)
         return response;
     };
     let (mut head, body) = response.into_parts();
-    let document = Limited::new(body, LONGEST).collect().await.map(Collected::to_bytes).unwrap_or_default();
+    let Ok(document) = Limited::new(body, LONGEST).collect().await.map(Collected::to_bytes) else {
+        let (status, mut headers, document) = Problem::no_answer(Vec::new()).into_document();
+        let document = within(&mut headers, document, member);
+        let mut response = Response::new(AnswerBody::full(document));
+        (*response.status_mut(), *response.headers_mut()) = (status, headers);
+        return response;
+    };
     let document = within(&mut head.headers, document, member);
     Response::from_parts(head, AnswerBody::full(document))
 }
@@ -186,6 +195,10 @@ pub(crate) async fn as_read(response: Response<AnswerBody>, problems: &Problems)
 pub(crate) fn within(headers: &mut HeaderMap, document: Bytes, member: &str) -> Bytes {
     let Ok(Value::Object(mut problem)) = serde_json::from_slice(&document) else { return document };
     let text = |name: &str| problem.get(name).and_then(Value::as_str).unwrap_or_default();
+    // A service's own are as it told them.
+    if !text("type").starts_with(TYPE) {
+        return document;
+    }
     let message = [text("title"), text("detail")].join(": ");
     problem.insert("message".to_owned(), message.trim_end_matches(": ").into());
     let code = problem.get("status").cloned();

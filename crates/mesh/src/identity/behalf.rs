@@ -53,6 +53,21 @@ fn mapped(here: &Site, accept: &BTreeMap<Site, Accept>, accepted_by: &Site, who:
     accept.get(&who.site)?.project(&theirs)
 }
 
+/// Whether a site may bring a write in this name: within what it is accepted for, whoever is said to have accepted the
+/// write. Else a site that is accepted nowhere could speak for one that is, or for this one.
+pub(crate) fn may_bring(settings: &Settings, from: &Site, who: Option<&Who>) -> bool {
+    let tokens = settings.tokens.as_ref().filter(|_| has_login(settings));
+    tokens.is_none_or(|own| is_within(&own.accept, from, who))
+}
+
+fn is_within(accept: &BTreeMap<Site, Accept>, from: &Site, who: Option<&Who>) -> bool {
+    let Some(accept) = accept.get(from) else { return false };
+    let project = who.and_then(|who| who.project.as_deref()?.split_once('/'));
+    project.is_none_or(|(domain, name)| {
+        accept.project(&Named { domain: domain.to_owned(), name: name.to_owned() }).is_some()
+    })
+}
+
 /// A service of this site refused what was sent with these headers: if it was a login, the next one is new.
 pub(crate) fn ended(core: &Core, headers: &HeaderMap) {
     if let Some(identities) = &core.shared.identities
@@ -65,6 +80,27 @@ pub(crate) fn ended(core: &Core, headers: &HeaderMap) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_site_brings_is_within_what_it_is_accepted_for_whoever_is_said_to_have_accepted_it() {
+        let site = |name: &str| Site::new(name).unwrap();
+        let named = |name: &str| Named { domain: "Default".to_owned(), name: name.to_owned() };
+        let accept = Accept::Projects(BTreeMap::from([(named("demo"), named("demo"))]));
+        let who = |at: &str, project: &str| Who {
+            site: site(at),
+            user: "Default/alice".into(),
+            project: Some(project.into()),
+            roles: Vec::new(),
+            time_ms: 0,
+        };
+        let accept = BTreeMap::from([(site("B"), accept)]);
+        for at in ["A", "B", "C"] {
+            assert!(is_within(&accept, &site("B"), Some(&who(at, "Default/demo"))));
+            assert!(!is_within(&accept, &site("B"), Some(&who(at, "Default/service"))));
+            assert!(!is_within(&accept, &site("C"), Some(&who(at, "Default/demo"))));
+        }
+        assert!(is_within(&accept, &site("B"), None) && !is_within(&accept, &site("C"), None));
+    }
 
     #[test]
     fn a_site_speaks_for_those_it_let_in_where_it_is_accepted_and_for_nobody_else() {

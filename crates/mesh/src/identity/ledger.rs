@@ -78,7 +78,7 @@ impl Ledger {
         Mark(u128::from_be_bytes(half))
     }
 
-    /// The other site that issued a token.
+    /// The other site that issued a token, or is said to have.
     pub(crate) fn issuer(&self, token: Mark, now: u64) -> Option<Site> {
         let shard = self.shard(token);
         if shard.here.get(&token.0).is_some_and(|until| now < *until) {
@@ -86,6 +86,11 @@ impl Ledger {
         }
         let known = shard.proved.get(&token.0).into_iter().chain(shard.claimed.get(&token.0));
         known.filter(|(_, until)| now < *until).map(|(site, _)| site.clone()).next()
+    }
+
+    /// Whether another site has answered for a token.
+    pub(crate) fn is_proved(&self, token: Mark, now: u64) -> bool {
+        self.shard(token).proved.get(&token.0).is_some_and(|(_, until)| now < *until)
     }
 
     /// This site's service issued it. Nobody can claim anything else of it.

@@ -26,7 +26,7 @@ use crate::core::State;
 use crate::handle::Entry;
 use crate::leg::Carried;
 
-pub(crate) use behalf::{Unvouched, credential, ended, has_login};
+pub(crate) use behalf::{Unvouched, credential, ended, has_login, may_bring};
 pub(crate) use translate::Bearer;
 pub(crate) use validate::{audit, sender, validated};
 
@@ -116,6 +116,21 @@ impl Identities {
 
     fn issuer(&self, token: &HeaderValue) -> Option<Site> {
         self.ledger.issuer(self.ledger.mark(token.as_bytes()), now())
+    }
+
+    /// The token that a question is about, if nobody but whoever sent it says that another site issued it: then this
+    /// site's own service is asked first, which knows its tokens and needs no other site for them.
+    pub(crate) fn only_claimed<'h>(&self, headers: &'h HeaderMap) -> Option<&'h HeaderValue> {
+        only(headers, &self.subject).filter(|token| !self.is_proved(token))
+    }
+
+    fn is_proved(&self, token: &HeaderValue) -> bool {
+        self.ledger.is_proved(self.ledger.mark(token.as_bytes()), now())
+    }
+
+    /// This site's own service knows a token: whatever is said of it, it is its own.
+    pub(crate) fn is_own(&self, token: &HeaderValue) {
+        self.ledger.issued_here(self.ledger.mark(token.as_bytes()), now());
     }
 
     /// An answer to a login came from this site.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Limited};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use profile::Lookup;
 use serde_json::Value;
 use tokio::time::timeout;
@@ -255,6 +255,12 @@ pub(super) async fn whole(
     let (head, body) = answer.into_parts();
     let body = timeout(patience, Limited::new(body, LONGEST_ANSWER).collect()).await;
     let body = body.map_err(|_| Refused::Unavailable("the answer did not end in time".to_owned()))?;
-    let body = body.map_err(|_| Refused::NotValid("the answer is cut off, or too long".to_owned()))?;
+    let body = body.map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            Refused::NotValid("the answer is too long".to_owned())
+        } else {
+            Refused::Unavailable("the answer is cut off".to_owned())
+        }
+    })?;
     Ok((Response::from_parts(head, ()), body.to_bytes()))
 }

@@ -75,6 +75,12 @@ pub(crate) async fn sender(
     let Some(issuer) = identities.issuer(token) else {
         return at_home(core, state, identities, token, &target).await.map(Some);
     };
+    if !identities.is_proved(token)
+        && let Ok(bearer) = at_home(core, state, identities, token, &target).await
+    {
+        identities.is_own(token);
+        return Ok(Some(bearer));
+    }
     let none = || Refused::NotValid(format!("this site accepts no tokens of {issuer}"));
     let accept = tokens.and_then(|own| own.accept.get(&issuer)).ok_or_else(none)?;
     let people = People::of(core, state).ok_or_else(none)?;

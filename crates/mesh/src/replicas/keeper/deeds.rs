@@ -18,6 +18,7 @@ use super::fetch::Fetch;
 use super::pull::Progress;
 use super::vault::{Change, Table};
 use super::{Deed, Keeper, News, peers};
+use crate::identity::may_bring;
 use crate::replicas::request::Name;
 
 /// Before a replica that could not be removed is removed again.
@@ -61,6 +62,10 @@ impl Keeper {
             }
             Effect::Read { ticket, .. } => self.may_read(ticket),
             Effect::Wake { timer, after_ms } => self.wake(timer, after_ms),
+            // What it would have to be given is not taken from this site: the next turn asks another.
+            Effect::CopyState { resource, from } if !self.accepts(&from) => {
+                let _ = self.news.send(News::Fetched { resource, copied: None });
+            }
             Effect::CopyState { resource, from } => {
                 let (core, news) = (Rc::clone(&self.core), self.news.clone());
                 let (spool, progress) = (self.bodies.spool.clone(), Progress::default());
@@ -209,7 +214,14 @@ impl Keeper {
 
     /// The state of another replica came, or did not.
     pub(super) fn fetched(&mut self, resource: Meta, copied: Option<Box<Copied>>) {
-        self.bodies.fetches.remove(&resource);
+        let from = self.bodies.fetches.remove(&resource).map(|(from, _)| from);
+        let state = self.core.state();
+        let credible = |copied: &Copied| {
+            let may_bring =
+                |who| from.as_ref().is_some_and(|from| may_bring(state.settings(), from, Some(who)));
+            copied.snapshot.ops.iter().all(|op| may_bring(&op.on_behalf_of))
+        };
+        let copied = copied.filter(|copied| credible(copied));
         let Some(copied) = copied else { return self.event(Event::CopyFailed { resource }) };
         let (map, snapshot) = (copied.map.clone(), copied.snapshot.clone());
         let mut effects = Vec::new();

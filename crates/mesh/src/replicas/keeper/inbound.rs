@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use http::StatusCode;
-use replica::{Body, Event, Message, Meta, ReplicaMap, Snapshot};
+use replica::{Body, Event, Message, Meta, ReplicaMap, Snapshot, Who};
 use scope::Site;
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
@@ -14,6 +14,7 @@ use super::copy::{Copied, Source};
 use super::execute::{LONGEST_NAME, is_storable, is_to, kind, weight};
 use super::vault::Table;
 use super::{Deed, Keeper, News, peers};
+use crate::identity;
 use crate::replicas::request::{Kept, Name};
 use crate::replicas::wire::{Asked, Envelope, Refusals, Told};
 
@@ -79,6 +80,18 @@ impl Keeper {
     /// a site that may not says of a resource that is here anyway is heard, as long as it changes nothing of it.
     fn is_welcome(&self, from: &Site, message: &Message) -> bool {
         let state = self.core.state();
+        let may_bring = |who: Option<&Who>| identity::may_bring(state.settings(), from, who);
+        let credible = match message {
+            Message::Operations { operations, .. } => {
+                let new = operations.iter().filter(|op| self.book.op(&op.id).is_none());
+                new.into_iter().all(|op| may_bring(Some(&op.on_behalf_of)))
+            }
+            Message::Order(_) => may_bring(None),
+            _ => true,
+        };
+        if !credible {
+            return false;
+        }
         let replication = state.settings().replication.as_ref();
         let Some(accepted) = replication.and_then(|own| own.accept_from.as_ref()) else { return true };
         let may = |site: &Site| *site == self.here || accepted.contains(site);
@@ -95,9 +108,12 @@ impl Keeper {
         }
     }
 
-    /// Whether the bodies of a site's writes are taken.
+    /// Whether the bodies of a site's writes, and its states, are taken.
     pub(super) fn accepts(&self, from: &Site) -> bool {
         let state = self.core.state();
+        if !identity::may_bring(state.settings(), from, None) {
+            return false;
+        }
         let replication = state.settings().replication.as_ref();
         let accepted = replication.and_then(|own| own.accept_from.as_ref());
         accepted.is_none_or(|accepted| accepted.contains(from))

@@ -18,6 +18,11 @@ impl Keeper {
             return;
         }
         let status = self.machine.status(meta).filter(|status| !status.deleted && !status.map.is_detached());
+        // What this site's service has under a name that was chosen elsewhere is its own, and its clients find it.
+        let status = status.filter(|status| {
+            let diverged = matches!(status.condition, replica::Condition::Diverged { .. });
+            !(diverged && status.map.chosen && !self.machine.is_made(meta))
+        });
         let place = status.map(|status| Place {
             level: status.map.level,
             members: status.map.members().into_iter().cloned().collect(),

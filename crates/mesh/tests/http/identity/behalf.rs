@@ -19,7 +19,12 @@ fn images() -> (Upstream, Refused) {
     let service = Upstream::serving(move |request| {
         let token = request.field("x-auth-token");
         let known = token.is_some_and(|token| !own.lock().unwrap().contains(&token));
-        let status = if known { "201 Created" } else { "401 Unauthorized" };
+        let status = match known {
+            // No image is there before it is made.
+            true if request.line.starts_with("GET /v2/images/") => "404 Not Found",
+            true => "201 Created",
+            false => "401 Unauthorized",
+        };
         format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{{}}")
             .into_bytes()
     });

@@ -186,6 +186,7 @@ fn a_wrong_word_on_who_issued_a_token_takes_nothing_from_it() {
     world.restart(1);
     world.shows(&token);
     assert_eq!(text(&told(&world.validate(&token)), "/token/roles/0/name"), "reader");
+    assert_eq!(world.keystones[0].validations().len(), 0, "who is said to have issued it has no say");
     world.stop(0);
     assert_eq!(text(&told(&world.validate(&token)), "/token/roles/0/name"), "reader");
 }

@@ -158,8 +158,11 @@ fn a_name_that_a_client_chose_takes_nothing_from_a_site_that_has_it() {
     assert_eq!(answered.reply, Reply::Executed { status: 201 });
     until("the third has it", || isles.names(2) == ["one"]);
     until("it is shown", || conditions(1) == [crate::replication::Condition::Diverged(409)]);
-    // What comes later leaves it alone, too: writes, the copies that repair, and in the end a deletion.
     let meta = answered.meta.unwrap();
+    let name = crate::replicas::request::Name::from(&meta);
+    let seen = |index: usize| isles.replicas(index).known.look_up(&name);
+    until("clients there find what they had", || seen(1) == crate::replicas::known::Seen::Ordinary);
+    // What comes later leaves it alone, too: writes, the copies that repair, and in the end a deletion.
     assert_eq!(isles.write(2, replace(&meta, "two")).reply, Reply::Executed { status: 200 });
     until("the first has it", || isles.names(0) == ["two"]);
     assert_eq!(isles.names(1), ["mine"]);
