@@ -10,8 +10,14 @@ use serde_json::{Value, json};
 use crate::body::AnswerBody;
 use crate::core::State;
 use crate::problem::Problem;
+use crate::replicas::operations;
 
 const PATH: &str = "/_scope/sites";
+
+/// Whether a request asks the mesh itself, and no service.
+pub(crate) fn is_for_the_mesh(head: &Parts) -> bool {
+    head.uri.path() == PATH || operations::asked(head).is_some()
+}
 
 /// The list of sites, if a request asks for it.
 pub(crate) fn asked(state: &State, head: &Parts) -> Option<Response<AnswerBody>> {

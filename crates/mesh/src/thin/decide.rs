@@ -12,6 +12,7 @@ use crate::carry::Listener;
 use crate::core::{HandedOn, ServiceState, State};
 use crate::handle::{STRICT, take_in};
 use crate::leg;
+use crate::listing::is_for_the_mesh;
 use crate::problem::Problem;
 use crate::replicas::walk::has_replicas;
 use crate::route::{Asker, Route, Scoped};
@@ -62,6 +63,7 @@ pub(super) fn decide<'c>(
         entry.listener == Listener::Internal || identities.is_some() || core.shared.audit.is_on();
     let Some(mut parts) = reading.parts(bytes, head, wants_target) else { return Decision::HandOver };
     if !matches!(take_in(&mut parts, settings.limits.headers), Ok(false))
+        || is_for_the_mesh(&parts)
         || entry.login(&core.shared.carry, &parts).is_some()
         || identities.is_some_and(|own| own.concerns(&service.name, &parts))
     {
