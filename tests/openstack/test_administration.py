@@ -14,6 +14,13 @@ def everywhere(service):
 
 
 class Administration(unittest.TestCase):
+    def gone(self, service, path):
+        """Deletes something everywhere: other tests see each site's own."""
+        answer = STACK.admin(Site1).ask("DELETE", service, path)
+        self.assertIn(answer.status, (202, 204), answer)
+        for site in SITES:
+            STACK.until(f"gone at {site}", lambda site=site: STACK.admin(site).get(service, path).status == 404)
+
     def made(self, service, path, body, client=None):
         answer = (client or STACK.admin(Site1)).ask("POST", service, path, body, everywhere(service))
         self.assertIn(answer.status, (200, 201), answer)
@@ -23,6 +30,7 @@ class Administration(unittest.TestCase):
         name = f"flavor-{uuid.uuid4()}"
         flavor = {"name": name, "ram": 128, "vcpus": 1, "disk": 1}
         made = self.made("compute", "/flavors", {"flavor": flavor})["flavor"]["id"]
+        self.addCleanup(self.gone, "compute", f"/flavors/{made}")
         for site in SITES:
             path = f"/flavors/{made}"
             STACK.until(f"it is at {site}", lambda site=site: STACK.admin(site).get("compute", path).status == 200)
@@ -34,6 +42,7 @@ class Administration(unittest.TestCase):
         user = self.made("identity", "/users", {"user": user})
         for kind, made in (("project", project), ("user", user)):
             path = f"/{kind}s/{made[kind]['id']}"
+            self.addCleanup(self.gone, "identity", path)
             for site in SITES:
                 STACK.until(
                     f"{kind} at {site}",
