@@ -193,6 +193,7 @@ fn settings(service: SocketAddr, thin: bool) -> Settings {
         services: BTreeMap::from([("image".to_owned(), settled)]),
         link: None,
         replication: None,
+        tokens: None,
         thin,
         limits: Limits {
             header_bytes: 2048,
