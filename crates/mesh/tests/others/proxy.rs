@@ -61,7 +61,8 @@ def application(asked, answer):
         on.getresponse().read()
     except Exception:
         status = '502 Bad Gateway'
-    answer(status, [('Content-Length', '0')])
+    # It closes after each answer, and does not say so by itself.
+    answer(status, [('Content-Length', '0'), ('Connection', 'close')])
     return [b'']
 ";
 
