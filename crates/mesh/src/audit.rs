@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Lines that may wait for the disk. Past it they are counted, not kept: requests never wait for it.
@@ -15,7 +15,7 @@ const LAST_LINES: Duration = Duration::from_secs(5);
 /// Where the lines go. Cheap when there is nowhere.
 pub struct Audit {
     lines: Option<SyncSender<String>>,
-    lost: AtomicU64,
+    lost: Arc<AtomicU64>,
     /// Ends when the last line is written. The lock is never waited for: it makes this usable by all cores.
     written: Option<Mutex<Receiver<()>>>,
 }
@@ -35,21 +35,29 @@ impl Audit {
     /// Nowhere.
     #[must_use]
     pub fn none() -> Audit {
-        Audit { lines: None, lost: AtomicU64::new(0), written: None }
+        Audit { lines: None, lost: Arc::default(), written: None }
     }
 
     /// To a file or a stream, written by a thread of its own, which ends with the last sender.
     pub fn to(mut sink: Box<dyn Write + Send>) -> std::io::Result<Audit> {
         let (sender, receiver) = sync_channel::<String>(WAITING);
         let (done, written) = channel::<()>();
+        let lost = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&lost);
         std::thread::Builder::new().name("audit".to_owned()).spawn(move || {
-            while let Ok(line) = receiver.recv() {
+            let mut failed = false;
+            while let Ok(mut line) = receiver.recv() {
+                if failed {
+                    // A part of the last one may be there.
+                    line.insert(0, '\n');
+                }
                 // A full disk loses lines, never requests.
-                let _ = sink.write_all(line.as_bytes()).and_then(|()| sink.flush());
+                failed = sink.write_all(line.as_bytes()).and_then(|()| sink.flush()).is_err();
+                count.fetch_add(u64::from(failed), Ordering::Relaxed);
             }
             drop(done);
         })?;
-        Ok(Audit { lines: Some(sender), lost: AtomicU64::new(0), written: Some(Mutex::new(written)) })
+        Ok(Audit { lines: Some(sender), lost, written: Some(Mutex::new(written)) })
     }
 
     pub(crate) fn is_on(&self) -> bool {
@@ -74,7 +82,6 @@ impl Audit {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
     use super::*;
@@ -108,5 +115,43 @@ mod tests {
         }
         ending.join().unwrap();
         assert_eq!(*written.lock().unwrap(), b"0\n1\n2\n");
+    }
+    /// A disk that is full for so many writes, and takes a part of each.
+    struct Full(usize, Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let mut written = self.1.lock().unwrap();
+            if self.0 > 0 {
+                self.0 -= 1;
+                written.extend_from_slice(&bytes[..1]);
+                return Err(std::io::ErrorKind::StorageFull.into());
+            }
+            written.extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_that_a_full_disk_lost_are_counted_and_spoil_no_other() {
+        let written = Arc::new(Mutex::default());
+        let audit = Audit::to(Box::new(Full(3, Arc::clone(&written)))).unwrap();
+        let lines = || {
+            let text = String::from_utf8(written.lock().unwrap().clone()).unwrap();
+            let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+            lines.collect::<Vec<_>>()
+        };
+        let lost = || lines().iter().flatten().filter_map(|line| line["lost"].as_u64()).sum::<u64>();
+        while lost() < 3 {
+            audit.write(&serde_json::json!({"asked": true}));
+            std::thread::yield_now();
+        }
+        assert_eq!(lost(), 3);
+        let torn = lines().iter().filter(|line| line.is_none()).count();
+        assert!(torn <= 4, "{:?}", lines());
     }
 }

@@ -10,7 +10,8 @@ pub fn noted(line: &str, fields: &[(String, String)], body: &[u8]) -> String {
     // Stable: equal names keep their order.
     kept.sort_by(|a, b| a.split(':').next().cmp(&b.split(':').next()));
     let message = format!("{line} {kept:?} {}", body.escape_ascii());
-    if message.contains("urn:archipel:") { timeless(&message) } else { message }
+    let ours = ["urn:archipel:", "scope-sites: "].iter().any(|sign| message.contains(sign));
+    if ours { timeless(&message) } else { message }
 }
 
 /// A document of the mesh's, and `Scope-Sites`, without how many milliseconds a site took: on a busy machine it is not

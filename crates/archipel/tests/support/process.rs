@@ -71,6 +71,15 @@ impl Home {
         running
     }
 
+    /// The same, with so few open files at a time.
+    pub fn run_with_files(&self, most: u32) -> Running {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("ulimit -n {most}; exec \"$0\" run")).arg(archipel().get_program());
+        let mut running = self.start(command);
+        running.until("is ready");
+        running
+    }
+
     /// `archipel run`, which is expected to refuse; what it said.
     pub fn refused(&self) -> String {
         let mut running = self.spawn();
@@ -83,7 +92,12 @@ impl Home {
 
     fn spawn(&self) -> Running {
         let mut command = archipel();
-        command.arg("run").current_dir(self.path()).stdin(Stdio::null());
+        command.arg("run");
+        self.start(command)
+    }
+
+    fn start(&self, mut command: Command) -> Running {
+        command.current_dir(self.path()).stdin(Stdio::null());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (send, lines) = channel();

@@ -11,6 +11,7 @@ mod broken_lists;
 mod draining;
 mod expect;
 mod failures;
+mod floods;
 mod harness;
 mod headers;
 mod hedging;

@@ -1,11 +1,11 @@
-//! One stream of bytes, read by Archipel, `HAProxy` and nginx: what Archipel passes on, none of them reads in another
-//! way.
+//! One stream of bytes, read by Archipel, `HAProxy`, nginx, node and uwsgi: what Archipel passes on, none of them reads in
+//! another way.
 //!
 //! Every case of the guard's corpus goes to one service that notes what came whole: through both paths of a mesh,
 //! through each other proxy, and through a mesh with the other proxy behind it. Archipel may refuse what others take; it
 //! must not pass on what others take for something else.
 //!
-//! It needs `haproxy` and `nginx`. Without them it says so and tests nothing; with `CI=true` it fails. With `--nocapture` it
+//! It needs `haproxy`, `nginx`, `node` and `uwsgi` with its Python. Without them it says so and tests nothing; with `CI=true` it fails. With `--nocapture` it
 //! says which cases the others pass on and Archipel does not.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(clippy::indexing_slicing, clippy::string_slice, reason = "a test fails by panicking")]
@@ -103,7 +103,7 @@ fn installed() -> bool {
 }
 
 #[test]
-fn what_is_passed_on_is_read_alike_by_haproxy_and_nginx() {
+fn what_is_passed_on_is_read_alike_by_haproxy_nginx_node_and_uwsgi() {
     if !installed() {
         return;
     }

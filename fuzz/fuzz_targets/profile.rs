@@ -1,0 +1,26 @@
+//! Any text as a profile: an error or a profile, and one that can be asked about any request.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use profile::Profile;
+
+fuzz_target!(|input: &str| {
+    let (text, path) = input.split_once("\n---\n").unwrap_or((input, "/v2/images/a/file"));
+    let known = match Profile::read(text) {
+        Ok(known) => known,
+        Err(error) => return assert!(!error.to_string().is_empty()),
+    };
+    for service in ["image", "compute", "identity", "things", path] {
+        let _ = known.lists.of(service, path);
+        let _ = known.totals(service, path);
+        let _ = known.settles(service, "POST", path);
+        let _ = known.runs_at_origin(service);
+        let judge = known.judge(service, "POST", path);
+        let _ = judge.map(|judge| judge.fails(403, Some(path.as_bytes())));
+        for item in known.kinds.items(service, path) {
+            let _ = item.kind.rule("PUT", path);
+        }
+        let _ = known.kinds.collection(service, path);
+    }
+});
