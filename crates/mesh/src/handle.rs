@@ -31,6 +31,7 @@ use crate::merging::Combine;
 use crate::problem::{self, Problem};
 use crate::replicas::group::{self, Group};
 use crate::replicas::operations;
+use crate::replicas::owned;
 use crate::replicas::reading;
 use crate::replicas::walk::{self, At};
 use crate::replicas::wire;
@@ -301,8 +302,9 @@ impl Walk {
         let strict = strict.map(|strict| !strict.as_bytes().eq_ignore_ascii_case(b"false"));
         let settle = self.settle(&mut head);
         let forwards = settle.is_none();
+        let owner = owned::owner(self.at(Some(&carried)), &head).await;
         match &*plan {
-            _ if walk::is_write_to_one(self.at(Some(&carried)), &head) => {
+            _ if walk::is_write_to_one(self.at(Some(&carried)), &head, owner.as_deref()) => {
                 self.here(head, body, Some(&carried)).await
             }
             Plan::Site(site) if forwards && *site == settings.site => {
@@ -415,7 +417,8 @@ impl Walk {
         let own = settings.services.get(&self.service.name);
         let strict = wishes.strict.unwrap_or(own.is_some_and(|own| own.strict));
         let tls = own.is_some_and(|own| own.tls.is_some());
-        let replicas = self.core.shared.replicas.as_ref();
+        let owner = owned::owner_of_items(self.at(Some(&carried)), &head).await;
+        let replicas = self.core.shared.replicas.as_ref().map(|replicas| (replicas, owner.as_deref()));
         let combine = match Combine::of(plan, &settings.profile, &self.service.name, &head, replicas, tls) {
             Ok(combine) => combine,
             Err(problem) => return problem.into_response(),

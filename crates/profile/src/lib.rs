@@ -9,6 +9,7 @@ mod answers;
 mod identity;
 mod kinds;
 mod lists;
+mod owner;
 mod path;
 mod propagation;
 mod setting;
@@ -24,6 +25,7 @@ pub use answers::{Fails, Judge};
 pub use identity::{Find, Identity, Issue, Lookup, Owned, Says, Template, Validate};
 pub use kinds::{Class, Doubt, Item, Kind, Kinds, NamedBy, Rule};
 pub use lists::{List, Lists, Next, Paging, Sort, Totals};
+pub use owner::Owner;
 pub use propagation::{Form, Header, Origin, Propagation, ServiceToken};
 pub use settles::{Outcome, Settles};
 

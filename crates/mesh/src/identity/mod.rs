@@ -26,7 +26,7 @@ use crate::core::State;
 use crate::handle::Entry;
 use crate::leg::Carried;
 
-pub(crate) use behalf::{Unvouched, credential, ended, has_login, may_bring};
+pub(crate) use behalf::{Unvouched, credential, ended, has_login, may_bring, user_id};
 pub(crate) use translate::Bearer;
 pub(crate) use validate::{audit, sender, validated};
 

@@ -104,6 +104,20 @@ impl<'a> People<'a> {
         Ok(Local { user, project, roles, catalog })
     }
 
+    /// The id of a user here.
+    pub(super) async fn id(&self, user: &Named) -> Result<String, Refused> {
+        let domain = self.domain(&user.domain).await?;
+        let found = self.known("user", &self.identities.profile.find.user, user, domain).await?;
+        Ok(found.id)
+    }
+
+    /// The same, if the user has a role in this project.
+    pub(super) async fn id_in(&self, user: &Named, project: &Named) -> Result<String, Refused> {
+        let bearer =
+            Bearer { user: user.clone(), project: project.clone(), roles: Vec::new(), with_catalog: false };
+        self.local(&bearer, project).await.map(|local| local.user.id)
+    }
+
     async fn domain(&self, name: &str) -> Result<String, Refused> {
         let found = self.find(&self.identities.profile.find.domain, &Names::from([("name", name)])).await?;
         the_one(&found).ok_or_else(|| Refused::NotValid(format!("this site has no enabled domain `{name}`")))
