@@ -14,6 +14,7 @@ mod path;
 mod propagation;
 mod setting;
 mod settles;
+mod together;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,6 +29,7 @@ pub use lists::{List, Lists, Next, Paging, Sort, Totals};
 pub use owner::Owner;
 pub use propagation::{Form, Header, Origin, Propagation, ServiceToken};
 pub use settles::{Outcome, Settles};
+pub use together::Together;
 
 /// The profiles that are built in, by name.
 const BUILT_IN: [(&str, &str); 3] = [
@@ -79,6 +81,9 @@ pub struct Profile {
     /// The kinds of resources that can be replicated. The first whose path fits counts.
     #[serde(default)]
     pub kinds: Kinds,
+    /// The services that must be at one site. A scope that places them apart is refused.
+    #[serde(default)]
+    pub together: Vec<Together>,
     /// How tokens of its users are issued and validated, if it has any that other sites may honour.
     pub identity: Option<Box<Identity>>,
 }
@@ -136,6 +141,12 @@ impl Profile {
         }
         if let Some(name) = profile.settles.iter().find_map(|settles| settles.stranger(known)) {
             return Err(Error::NoService { part: "settles", name: name.clone() });
+        }
+        if let Some(name) = profile.together.iter().find_map(|together| together.stranger(known)) {
+            return Err(Error::NoService { part: "together", name: name.clone() });
+        }
+        if let Some(why) = profile.together.iter().find_map(Together::fault) {
+            return Err(Error::Together { why });
         }
         if let Some(why) = profile.settles.iter().find_map(Settles::fault) {
             return Err(Error::Settles { why });
@@ -222,6 +233,11 @@ pub enum Error {
         /// What is wrong.
         why: &'static str,
     },
+    /// Services cannot be kept together as the profile wants.
+    Together {
+        /// What is wrong.
+        why: &'static str,
+    },
     /// An outcome cannot be waited for as the profile wants.
     Settles {
         /// What is wrong.
@@ -257,6 +273,7 @@ impl fmt::Display for Error {
             }
             Error::Header { name, why } => write!(f, "the header `{name}` {why}"),
             Error::Lists { why } => write!(f, "`lists`: {why}"),
+            Error::Together { why } => write!(f, "`together`: {why}"),
             Error::Settles { why } => write!(f, "`settles`: {why}"),
             Error::Fails { why } => write!(f, "`fails`: {why}"),
             Error::Kind { name, why } => write!(f, "the kind `{name}`: {why}"),
