@@ -379,11 +379,16 @@ impl Walk {
         if let Some(issuer) = &mut self.issuer {
             issuer.clone_from(site);
         }
+        let identities = self.core.shared.identities.as_ref().filter(|_| self.issuer.is_none());
+        let shows = identities.is_some_and(|own| own.shows_token(&self.service.name, &head));
         let answer = leg::peer(&self.state, site, head, body).await;
         let asked = |said| vec![Asked { site: site.clone(), said, elapsed: Some(began.elapsed()) }];
         match answer {
             Ok(mut response) => {
                 let said = Said::Status(response.status().as_u16());
+                if shows && response.status() == StatusCode::UNAUTHORIZED {
+                    return not_there(site, &response, asked(said));
+                }
                 said::put(response.headers_mut(), &asked(said));
                 upgrade::carry_out(response, self.switch.take())
             }
@@ -488,6 +493,21 @@ impl Walk {
         }
         LegBody::Live(Live::new(body, self.state.settings().timeouts.body_idle))
     }
+}
+
+/// Another site's identity service does not take a token: of this site's, it never does.
+fn not_there(site: &Site, answer: &Response<AnswerBody>, asked: Vec<Asked>) -> Response<AnswerBody> {
+    let title = "The token is not valid at that site";
+    let detail = format!(
+        "the identity service of {site} takes only tokens that it issued itself: log in there, with a password and with \
+         this scope on the login too, and send the token that comes of it"
+    );
+    let problem = Problem::new(StatusCode::UNAUTHORIZED, "token-of-another-site", title);
+    let mut response = problem.detail(detail).asked(asked).into_response();
+    if let Some(challenge) = answer.headers().get(http::header::WWW_AUTHENTICATE) {
+        response.headers_mut().insert(http::header::WWW_AUTHENTICATE, challenge.clone());
+    }
+    response
 }
 
 /// A request that makes several things cannot be waited for.

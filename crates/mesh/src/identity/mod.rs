@@ -93,6 +93,11 @@ impl Identities {
         self.profile.issues(service, head.method.as_str(), head.uri.path())
     }
 
+    /// Whether a request has the identity service itself take a token.
+    pub(crate) fn shows_token(&self, service: &str, head: &Parts) -> bool {
+        self.is_service(service) && only(&head.headers, &self.asker).is_some()
+    }
+
     fn is_validation(&self, service: &str, head: &Parts) -> bool {
         self.profile.validates(service, head.method.as_str(), head.uri.path())
     }

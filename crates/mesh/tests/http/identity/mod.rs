@@ -158,6 +158,21 @@ fn a_services_login_never_leaves_its_site_and_a_users_goes_where_its_scope_says(
 }
 
 #[test]
+fn an_identity_service_that_takes_no_token_of_another_site_says_what_to_do() {
+    let world = world(Some(Accept::All));
+    let elsewhere = "X-Scope: identity: B\r\n";
+    let ask = |token: &str| {
+        let fields = format!("{elsewhere}X-Auth-Token: {token}\r\n");
+        ask(world.address(0, "identity", false), "GET /v3/users", &fields, "")
+    };
+    let refused = ask(&login(world.address(0, "identity", false), "alice", "demo", ""));
+    refused.assert_problem(401, "token-of-another-site");
+    assert!(refused.text().contains("log in there"), "{}", refused.text());
+    let token = login(world.address(0, "identity", false), "alice", "demo", elsewhere);
+    assert_eq!(ask(&token).status(), 200, "{token}");
+}
+
+#[test]
 fn a_validation_goes_where_the_token_was_issued_whatever_scope_it_carries() {
     let world = world(Some(Accept::All));
     let to = world.address(1, "identity", true);
