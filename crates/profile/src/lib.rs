@@ -158,8 +158,8 @@ impl Profile {
             return Err(Error::Kind { name: kind.name.clone(), why });
         }
         if let Some(identity) = &profile.identity {
-            if !known(&identity.service) {
-                return Err(Error::NoService { part: "identity", name: identity.service.clone() });
+            if let Some(name) = identity.stranger(known) {
+                return Err(Error::NoService { part: "identity", name: name.clone() });
             }
             if let Some(why) = identity.fault() {
                 return Err(Error::Identity { why });

@@ -2,7 +2,8 @@
 //!
 //! In the order in which a token meets them: this module (which headers have tokens, and what requests say of their
 //! issuers), `ledger` and `shelf` (which site issued which), `validate` (asking the issuer), `people` (the users,
-//! projects and roles of this site), `translate` (the answer), `template`. `behalf`: under whose name this site executes what
+//! projects and roles of this site), `translate` (the answer), `template`. `projects`:
+//! ids of projects in requests. `behalf`: under whose name this site executes what
 //! another accepted.
 //!
 //! No application is known here by name: where tokens are, and how they are asked about, is data in its profile.
@@ -10,6 +11,7 @@
 mod behalf;
 mod ledger;
 mod people;
+mod projects;
 mod shelf;
 mod template;
 mod translate;
@@ -27,6 +29,7 @@ use crate::handle::Entry;
 use crate::leg::Carried;
 
 pub(crate) use behalf::{Unvouched, credential, ended, has_login, may_bring, user_id};
+pub(crate) use projects::localize;
 pub(crate) use translate::Bearer;
 pub(crate) use validate::{audit, sender, validated};
 

@@ -54,7 +54,7 @@ pub(crate) async fn validated(
 }
 
 /// The project of this site that the token is for.
-fn accepted(accept: &Accept, issuer: &Site, bearer: &Bearer) -> Result<Named, Refused> {
+pub(super) fn accepted(accept: &Accept, issuer: &Site, bearer: &Bearer) -> Result<Named, Refused> {
     let why =
         || Refused::NotValid(format!("this site accepts no tokens of {issuer} for `{}`", bearer.project));
     accept.project(&bearer.project).ok_or_else(why)
@@ -121,7 +121,7 @@ fn about(identities: &Identities, token: &HeaderValue, target: &str) -> Result<B
 }
 
 /// What the issuer says of a token.
-async fn at_issuer(
+pub(super) async fn at_issuer(
     core: &Core,
     state: &State,
     identities: &Identities,

@@ -27,6 +27,7 @@ use super::upload::{self, Long, Taken};
 use super::{Name, Replicas, Seen, answer, owned};
 use crate::body::{AnswerBody, LegBody};
 use crate::core::{Core, ServiceState, State};
+use crate::identity;
 use crate::leg::{self, Carried, LegFailure};
 use crate::problem::Problem;
 use crate::said;
@@ -57,7 +58,16 @@ struct Work<'w> {
 
 /// Sends a request to this site's own service, as clients see that. Where there is no replicated resource, that is
 /// the service as it is.
-pub(crate) async fn local(at: At<'_>, head: Box<Parts>, body: LegBody, speaker: Option<&Speaker>) -> Outcome {
+pub(crate) async fn local(
+    at: At<'_>,
+    mut head: Box<Parts>,
+    body: LegBody,
+    speaker: Option<&Speaker>,
+) -> Outcome {
+    let identities = at.core.shared.identities.as_ref();
+    if identities.is_some_and(|own| own.names_foreign_project(&at.service.name, &head)) {
+        Box::pin(identity::localize(at.core, at.state, &mut head)).await;
+    }
     match (at.replicas(), at.level) {
         (None, Some(level)) => refuse(no_level(level)),
         (None, None) => leg::local(at.core, at.state, at.service, head, body, at.carried, speaker).await,

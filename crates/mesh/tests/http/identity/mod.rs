@@ -2,6 +2,7 @@
 
 mod behalf;
 mod keystone;
+mod projects;
 mod world;
 
 use std::collections::BTreeMap;
