@@ -75,6 +75,8 @@ pub struct Validate {
     pub asker: String,
     /// The header with the token that is asked about. The answer repeats it.
     pub subject: String,
+    /// The parameter by which a service asks also about a token that has expired: of work that takes longer than it.
+    pub expired: Option<String>,
 }
 
 /// Where an answer says what, each as a JSON pointer.
@@ -197,6 +199,18 @@ impl Identity {
         service == self.service && own.methods.iter().any(|own| own == method) && own.path.fits(path)
     }
 
+    /// Whether such a question is also about a token that has expired.
+    #[must_use]
+    pub fn asks_for_expired(&self, query: &str) -> bool {
+        let yes = |value: &str| {
+            matches!(value.to_ascii_lowercase().as_str(), "1" | "true" | "t" | "yes" | "y" | "on")
+        };
+        let own = self.validate.expired.as_ref();
+        query.split('&').any(|pair| {
+            pair.split_once('=').is_some_and(|(name, value)| own.is_some_and(|own| own == name) && yes(value))
+        })
+    }
+
     /// Whether a request to a service may name a project by its id.
     #[must_use]
     pub fn names_project(&self, service: &str, path: &str, query: Option<&str>) -> bool {
@@ -313,6 +327,11 @@ mod tests {
         assert!(identity.validates("identity", "HEAD", "/v3/auth/tokens"));
         assert!(!identity.validates("identity", "DELETE", "/v3/auth/tokens"), "that revokes one");
         assert!(!identity.validates("identity", "GET", "/v3/auth/tokens/OS-PKI/revoked"));
+        assert!(
+            identity.asks_for_expired("nocatalog&allow_expired=1")
+                && identity.asks_for_expired("allow_expired=True")
+        );
+        assert!(!identity.asks_for_expired("allow_expired=0") && !identity.asks_for_expired("allow_expired"));
     }
 
     #[test]

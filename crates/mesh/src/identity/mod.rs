@@ -2,7 +2,7 @@
 //!
 //! In the order in which a token meets them: this module (which headers have tokens, and what requests say of their
 //! issuers), `ledger` and `shelf` (which site issued which), `validate` (asking the issuer), `people` (the users,
-//! projects and roles of this site), `translate` (the answer), `template`. `projects`:
+//! projects and roles of this site), `translate` (the answer), `template`. `vouch`: tokens that have expired. `projects`:
 //! ids of projects in requests. `behalf`: under whose name this site executes what
 //! another accepted.
 //!
@@ -16,6 +16,7 @@ mod shelf;
 mod template;
 mod translate;
 mod validate;
+mod vouch;
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -32,6 +33,7 @@ pub(crate) use behalf::{Unvouched, credential, ended, has_login, may_bring, user
 pub(crate) use projects::localize;
 pub(crate) use translate::Bearer;
 pub(crate) use validate::{audit, sender, validated};
+pub(crate) use vouch::vouch;
 
 use ledger::Ledger;
 use people::{Logins, People};

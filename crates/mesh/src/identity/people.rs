@@ -196,6 +196,20 @@ impl<'a> People<'a> {
         }
     }
 
+    /// This site's login for its own project.
+    pub(super) async fn own_session(&self) -> Result<Session, Refused> {
+        self.session(&self.login.project).await
+    }
+
+    pub(super) fn identities(&self) -> &Identities {
+        self.identities
+    }
+
+    /// Where this site's own service is asked about tokens.
+    pub(super) fn validation_path(&self) -> String {
+        format!("{}{}", self.tokens.prefix, self.identities.profile.validate.ask)
+    }
+
     /// This site's login for one of its projects.
     pub(crate) async fn session(&self, project: &Named) -> Result<Session, Refused> {
         let key = (self.login.user.clone(), project.clone());
@@ -234,7 +248,11 @@ impl<'a> People<'a> {
         Ok(session)
     }
 
-    async fn ask(&self, head: Box<Parts>, body: LegBody) -> Result<(Response<()>, Bytes), Refused> {
+    pub(super) async fn ask(
+        &self,
+        head: Box<Parts>,
+        body: LegBody,
+    ) -> Result<(Response<()>, Bytes), Refused> {
         let answer = leg::local(self.core, self.state, &self.service, head, body, None, None).await;
         let answer = answer.map_err(|failure| {
             Refused::Unavailable(format!("this site's identity service: {}", failure.detail))

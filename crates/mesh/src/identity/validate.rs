@@ -35,6 +35,9 @@ pub(crate) async fn validated(
         .ok_or_else(|| Refused::NotValid("this site has no login with which to find its users".to_owned()))?;
     let subject = only(&asked.headers, &identities.subject).ok_or_else(none)?;
     let target = asked.uri.path_and_query().map_or("/", |target| target.as_str());
+    if identities.asks_for_expired(asked) {
+        people.may_validate(only(&asked.headers, &identities.asker)).await?;
+    }
     let (bearer, said) = at_issuer(core, state, identities, issuer, subject, target).await?;
     // What its issuer answered for is remembered: it is its token, whatever this site makes of it.
     identities.ledger.prove(identities.ledger.mark(subject.as_bytes()), issuer, now());

@@ -1,6 +1,7 @@
 //! Tokens of one site at another: who they are there, and who they are not.
 
 mod behalf;
+mod ended;
 mod keystone;
 mod projects;
 mod world;
