@@ -1,5 +1,6 @@
 """Three real OpenStacks with an Archipel in front of each, as their users see them."""
 
+import contextlib
 import hashlib
 import http.client
 import json
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.parse
+import warnings
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -14,7 +16,7 @@ ROOT = HERE.parents[1]
 TESTBED = ROOT / "testbed" / "openstack"
 sys.path.insert(0, str(TESTBED))
 
-from bed import layout, mesh, wan  # noqa: E402
+from bed import config, layout, mesh, process, services, wan  # noqa: E402
 from bed.process import PYTHON, environment  # noqa: E402
 
 PATIENCE_SECONDS = 180
@@ -178,12 +180,49 @@ class Stack:
 
     def openstack(self, cloud, *arguments):
         """Runs the stock client with the plugin; what it printed."""
-        given = {"OS_CLIENT_CONFIG_FILE": self.said["clouds"], "OS_CLOUD": cloud}
-        given["PYTHONPATH"] = str(self.plugin())
-        command = ["openstack", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment(self.bed, given))
-        assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
+        done = self.ran(cloud, *arguments)
+        assert done.returncode == 0, f"{' '.join(arguments)}\n{done.stdout}{done.stderr}"
         return done.stdout
+
+    def ran(self, cloud, *arguments):
+        """The same, however it ended."""
+        given = {"OS_CLIENT_CONFIG_FILE": self.said["clouds"], "OS_CLOUD": cloud, "PYTHONPATH": str(self.plugin())}
+        command = ["openstack", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment(self.bed, given))
+
+    def tokens_live(self, seconds, *sites):
+        """Has the tokens that these sites issue from now on live so long; as ever, without a number."""
+        sites = [self.bed.site(site) for site in sites]
+        for site in sites:
+            sections = config.keystone(site)
+            if seconds:
+                sections["token"]["expiration"] = seconds
+            layout.write(site.directory / "keystone.conf", config.render(sections), 0o600)
+        process.stop([services.process(site, "keystone") for site in sites])
+        with outliving():
+            for site in sites:
+                services.start(site, ["identity"])
+        for site in sites:
+            services.wait(site, ["identity"])
+
+    def away(self, site):
+        """Ends a site's Archipel."""
+        process.stop([mesh.process(self.bed.site(site))])
+
+    def back(self, site):
+        with outliving():
+            mesh.start(self.bed, self.said["archipel"], [self.bed.site(site)])
+
+    def files_with(self, tokens):
+        """The files of Archipel's that hold one of these tokens, and how many bytes were read."""
+        tokens, found, read = [token.encode() for token in tokens], [], 0
+        for site in self.bed.sites:
+            for file in mesh.directory(site).rglob("*"):
+                if file.is_file() and file.name != "password":
+                    content = file.read_bytes()
+                    read += len(content)
+                    found += [file for token in tokens if token in content]
+        return found, read
 
     def plugin(self):
         """A directory with the plugin, installed as a user would, but beside the system's packages."""
@@ -199,6 +238,14 @@ class Stack:
         while not condition():
             assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
             time.sleep(0.25)
+
+
+@contextlib.contextmanager
+def outliving():
+    """What is started here runs on, and that is nothing to warn of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        yield
 
 
 def digest(content):

@@ -1,5 +1,7 @@
 """The same users, projects, flavors and keys at every site; quotas; servers that find no host."""
 
+import json
+import tempfile
 import unittest
 import uuid
 
@@ -52,15 +54,82 @@ class Administration(unittest.TestCase):
                     ),
                 )
 
-    def test_a_keypair_is_its_users_and_made_at_each_site_by_itself(self):
-        key = {"name": f"key-{uuid.uuid4()}", "public_key": KEY}
-        alice = STACK.client(Site1)
-        refused = alice.ask("POST", "compute", "/os-keypairs", {"keypair": key}, everywhere("compute"))
-        self.assertEqual(refused.status, 422, refused)
+
+class KeyPairs(unittest.TestCase):
+    def setUp(self):
+        self.name = f"key-{uuid.uuid4()}"
+        self.path = f"/os-keypairs/{self.name}"
+
+    def made(self, client, scope, **fields):
+        key = {"name": self.name, "public_key": KEY, **fields}
+        key = {name: value for name, value in key.items() if value is not None}
+        return client.ask("POST", "compute", "/os-keypairs", {"keypair": key}, scope)
+
+    def at(self, site, user="alice", project="demo"):
+        answer = STACK.client(site, user, project).get("compute", self.path)
+        return answer.json["keypair"] if answer.status == 200 else None
+
+    def everywhere(self, there):
         for site in SITES:
-            answer = alice.ask("POST", "compute", "/os-keypairs", {"keypair": key}, f"compute: {site}")
-            self.assertEqual(answer.status, 201, answer)
-            self.assertEqual(STACK.client(site).get("compute", f"/os-keypairs/{key['name']}").status, 200)
+            STACK.until(f"at {site}: {there}", lambda site=site: bool(self.at(site)) == there)
+
+    def test_mine_is_mine_at_every_site_until_i_delete_it_at_one(self):
+        # Twice: a name is free again.
+        for _ in range(2):
+            answer = self.made(STACK.client(Site1), everywhere("compute"))
+            self.assertIn(answer.status, (200, 201), answer)
+            self.everywhere(True)
+            for site in SITES:
+                own, found = STACK.client(site), self.at(site)
+                self.assertEqual((found["user_id"], found["public_key"]), (own.user_id, KEY))
+            answer = STACK.client(Site2).ask("DELETE", "compute", self.path)
+            self.assertIn(answer.status, (202, 204), answer)
+            self.everywhere(False)
+
+    def test_a_list_of_all_sites_has_it_once(self):
+        self.assertIn(self.made(STACK.client(Site1), everywhere("compute")).status, (200, 201))
+        self.everywhere(True)
+        listed = STACK.client(Site1).found("compute", "/os-keypairs", everywhere("compute"))["keypairs"]
+        [own] = [item for item in listed if item["keypair"]["name"] == self.name]
+        self.assertEqual(own["scope_site"], "Site1 & Site2 & Site3")
+
+    def test_somebody_elses_of_the_same_name_is_another(self):
+        bob = STACK.client(Site1, "bob", "other")
+        self.assertIn(self.made(STACK.client(Site1), everywhere("compute")).status, (200, 201))
+        self.everywhere(True)
+        self.assertIn(self.made(bob, None).status, (200, 201))
+        self.assertIsNone(self.at(Site2, "bob", "other"))
+        self.assertIn(bob.ask("DELETE", "compute", self.path).status, (202, 204))
+        self.assertIsNone(self.at(Site1, "bob", "other"))
+        self.assertEqual(bob.ask("DELETE", "compute", self.path).status, 404)
+        self.everywhere(True)
+
+    def test_one_that_a_site_would_have_to_make_is_refused_and_so_is_one_for_somebody_else(self):
+        for fields, why in (({"public_key": None}, "public_key"), ({"user_id": "0" * 32}, "user_id")):
+            refused = self.made(STACK.client(Site1), everywhere("compute"), **fields)
+            self.assertEqual(refused.status, 422, refused)
+            self.assertIn(why, refused.json["error"]["message"])
+            self.everywhere(False)
+
+    def test_a_site_that_was_away_has_it_later(self):
+        STACK.cut(Site3)
+        try:
+            self.assertIn(self.made(STACK.client(Site1), everywhere("compute")).status, (200, 201))
+        finally:
+            STACK.heal()
+        self.everywhere(True)
+
+    def test_with_the_stock_client(self):
+        scope = ("--scope", everywhere("compute"))
+        with tempfile.NamedTemporaryFile("w", suffix=".pub") as file:
+            file.write(KEY + "\n")
+            file.flush()
+            STACK.openstack("Site1-alice", "keypair", "create", "--public-key", file.name, self.name, *scope)
+        self.everywhere(True)
+        listed = json.loads(STACK.openstack("Site1-alice", "keypair", "list", "-f", "json", *scope))
+        self.assertEqual([row["Name"] for row in listed].count(self.name), 1)
+        STACK.openstack("Site1-alice", "keypair", "delete", self.name, *scope)
+        self.everywhere(False)
 
 
 class NoRoom(unittest.TestCase):

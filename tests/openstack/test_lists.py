@@ -1,6 +1,8 @@
 """One list of several sites."""
 
+import json
 import unittest
+from datetime import datetime, timedelta, timezone
 
 from harness import STACK, Site1, Site2, Site3
 
@@ -63,3 +65,62 @@ class Lists(unittest.TestCase):
         both = alice.found("compute", "/limits", "compute: Site1 & Site2")["limits"]["absolute"]
         for name in ("maxTotalCores", "maxTotalInstances", "totalCoresUsed"):
             self.assertEqual(both[name], here[name] + there[name], name)
+
+
+class Projects(unittest.TestCase):
+    """A client knows its project by the id that the site of its login gave it."""
+
+    def test_the_quota_of_my_project_at_another_site(self):
+        alice, there = STACK.client(Site1), STACK.client(Site2)
+        for path in ("/os-quota-sets/{}", "/os-quota-sets/{}/detail"):
+            found = alice.found("compute", path.format(alice.project_id), "compute: Site2")["quota_set"]
+            self.assertEqual(found["id"], there.project_id)
+        self.assertEqual(alice.found("network", f"/quotas/{alice.project_id}", "network: Site2")["quota"], self.quota(there))
+
+    def quota(self, client):
+        return client.found("network", f"/quotas/{client.project_id}")["quota"]
+
+    def test_lists_of_what_is_my_projects_at_another_site(self):
+        alice, there = STACK.client(Site1), STACK.client(Site2)
+        there.image("mine", b"x")
+        for service, path, items in (
+            ("network", "/security-groups?project_id={}", "security_groups"),
+            ("network", "/security-groups?tenant_id={}", "security_groups"),
+            ("image", "/images?owner={}&limit=1000", "images"),
+        ):
+            with self.subTest(path=path):
+                ids = lambda found: sorted(item["id"] for item in found[items])
+                mine = ids(alice.found(service, path.format(alice.project_id), f"{service}: Site2"))
+                self.assertEqual(mine, ids(there.found(service, path.format(there.project_id))))
+                self.assertTrue(mine)
+
+    def test_no_other_project_than_the_tokens_is_meant(self):
+        alice, bob, admin = STACK.client(Site1), STACK.client(Site1, "bob", "other"), STACK.admin(Site1)
+        demo = STACK.client(Site2).project_id
+        for somebody in (bob, admin):
+            answer = somebody.get("compute", f"/os-quota-sets/{alice.project_id}", "compute: Site2")
+            self.assertNotIn(demo.encode(), answer.content)
+
+    def test_what_my_project_used_at_all_sites_is_summed(self):
+        for site in (Site1, Site2):
+            image, _ = STACK.image(site)
+            STACK.client(site).booted("used", image)
+        alice, there = STACK.client(Site1), STACK.client(Site2)
+        # A time that is over: what was used in it stays the same.
+        end = datetime.now(timezone.utc).replace(tzinfo=None)
+        query = f"?start={(end - timedelta(days=1)).isoformat()}&end={end.isoformat()}"
+        path = "/os-simple-tenant-usage/{}" + query
+        own, other = (
+            client.found("compute", path.format(client.project_id))["tenant_usage"] for client in (alice, there)
+        )
+        both = alice.found("compute", path.format(alice.project_id), "compute: Site1 & Site2")["tenant_usage"]
+        names = lambda usage: sorted(server["instance_id"] for server in usage["server_usages"])
+        self.assertEqual(names(both), sorted(names(own) + names(other)))
+        for number in ("total_hours", "total_memory_mb_usage", "total_vcpus_usage"):
+            self.assertGreater(other[number], 0)
+            self.assertAlmostEqual(both[number], own[number] + other[number])
+
+    def test_what_my_project_used_with_the_stock_client(self):
+        shown = lambda scope: json.loads(STACK.openstack("Site1-alice", "usage", "show", "-f", "json", "--scope", scope))
+        here, there, both = (shown(f"compute: {where}") for where in ("Site1", "Site2", "Site1 & Site2"))
+        self.assertEqual(len(both["Servers"] or ()), len(here["Servers"] or ()) + len(there["Servers"] or ()))

@@ -94,3 +94,15 @@ class Papers(unittest.TestCase):
     def test_the_sites(self):
         listed = {row["Site"]: row["Reach"] for row in shown("site", "list")}
         self.assertEqual(listed, {Site1: "here", Site2: "reachable", Site3: "reachable"})
+
+    def test_a_server_with_the_network_of_another_site_is_refused_before_anything_is_made(self):
+        name = f"apart-{uuid.uuid4()}"
+        for scope in ("{ compute: Site1 , network: Site2 }", "{ compute: Site1, network: Site1 | Site2 }"):
+            create = ("server", "create", name, "--image", "debian", *SERVER, "--scope-ctx", scope)
+            refused = STACK.ran("Site1-alice", *create)
+            self.assertNotEqual(refused.returncode, 0, refused)
+            self.assertIn("These services must be at one site", refused.stderr)
+        for site in (Site1, Site2):
+            self.assertEqual(STACK.client(site).found("compute", f"/servers?name={name}")["servers"], [])
+        made = shown("server", "create", name, "--image", "debian", *SERVER, "--scope", "compute: Site1, network: Site1")
+        self.assertEqual(made["status"], "ACTIVE", made)

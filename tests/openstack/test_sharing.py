@@ -1,5 +1,6 @@
 """A service of one site with a service of another."""
 
+import json
 import os
 import unittest
 
@@ -109,3 +110,18 @@ class Identity(unittest.TestCase):
         made_up = {"X-Auth-Token": "gAAAAABmade-up"}
         for scope in (None, "image: Site2"):
             self.assertEqual(STACK.client(Site1).get("image", "/images", scope, headers=made_up).status, 401)
+
+    def test_keystone_takes_no_token_of_another_site_and_the_answer_says_what_to_do(self):
+        answer = STACK.admin(Site1).get("identity", "/users", "identity: Site2")
+        self.assertEqual(answer.status, 401, answer)
+        self.assertEqual(answer.json["error"]["type"], "urn:archipel:token-of-another-site")
+        self.assertIn("log in there", answer.json["error"]["message"])
+
+    def test_who_logs_in_with_a_scope_uses_the_keystone_of_another_site(self):
+        there = STACK.client(Site2).user_id
+        for scope in ("identity: Site2", "identity: Site2, compute: Site1"):
+            listed = json.loads(STACK.openstack("Site1-admin", "user", "list", "-f", "json", "--scope", scope))
+            self.assertIn(there, [row["ID"] for row in listed])
+        # That token counts at other sites as any other does.
+        listed = json.loads(STACK.openstack("Site1-admin", "hypervisor", "list", "-f", "json", "--scope", scope))
+        self.assertEqual(len(listed), 1)

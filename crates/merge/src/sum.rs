@@ -41,6 +41,23 @@ fn at(first: &mut Value, others: &[&Value], path: &[String], unlimited: Option<i
     }
 }
 
+/// Sets the list at a path to the items of those of all documents, one document after the other.
+pub(crate) fn join(total: &mut Value, all: &[&Value], path: &Path) {
+    let segments = path.segments();
+    let find = |document: &Value| {
+        let found = segments.iter().try_fold(document, |at, name| at.get(name))?;
+        found.as_array().cloned()
+    };
+    let found: Vec<Vec<Value>> = all.iter().filter_map(|document| find(document)).collect();
+    if found.is_empty() {
+        return;
+    }
+    let place = segments.iter().try_fold(total, |at, name| at.get_mut(name));
+    if let Some(place) = place {
+        *place = found.concat().into();
+    }
+}
+
 fn add(a: &Number, b: &Number, unlimited: Option<i64>) -> Number {
     if unlimited.is_some() && (a.as_i64() == unlimited || b.as_i64() == unlimited) {
         return unlimited.map_or(a.clone(), Number::from);

@@ -7,7 +7,7 @@ use crate::coding::Decoder;
 use crate::error::Fault;
 use crate::item::Path;
 use crate::limits::Limits;
-use crate::sum::sum;
+use crate::sum::{join, sum};
 
 /// Documents that are being summed. Members that are not summed come from the first source.
 #[derive(Debug)]
@@ -96,6 +96,9 @@ impl Totals {
         let mut total = (*first).clone();
         for path in &self.rule.sum {
             sum(&mut total, others, &Path::new(path), self.rule.unlimited);
+        }
+        for path in &self.rule.join {
+            join(&mut total, &whole, &Path::new(path));
         }
         serde_json::to_vec(&total).ok().map(Bytes::from)
     }

@@ -322,3 +322,29 @@ fn compressed_answers_are_merged_with_plain_ones() {
     assert_eq!(merger.pull(), Ok(Pull::Chunk(Bytes::from_static(expected))));
     assert!(matches!(merger.failures().next(), Some((2, Fault::Coding(_)))));
 }
+
+#[test]
+fn what_a_project_used_is_added_up_and_its_servers_are_in_one_list() {
+    let profile = profile::Profile::named("openstack").unwrap();
+    let rule = profile.totals("compute", "/v2.1/os-simple-tenant-usage/7f").unwrap().clone();
+    // At the first site it used nothing.
+    let documents = [
+        r#"{"tenant_usage":{}}"#,
+        r#"{"tenant_usage":{"total_hours":1.5,"tenant_id":"7f","server_usages":[{"name":"a"}]}}"#,
+        r#"{"tenant_usage":{"total_hours":2.0,"tenant_id":"8a","server_usages":[{"name":"b"},{"name":"c"}]}}"#,
+    ];
+    let sum = |documents: &[&'static str]| {
+        let mut totals = merge::Totals::new(rule.clone(), documents.len(), Limits::default());
+        for (source, text) in documents.iter().enumerate() {
+            totals.open(source, None);
+            totals.push(source, Bytes::from_static(text.as_bytes()));
+            totals.end(source);
+        }
+        serde_json::from_slice::<serde_json::Value>(&totals.sum().unwrap()).unwrap()["tenant_usage"].take()
+    };
+    let both = sum(&documents);
+    assert_eq!((both["total_hours"].as_f64(), &both["tenant_id"]), (Some(3.5), &"7f".into()));
+    let names: Vec<_> = both["server_usages"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+    assert_eq!(sum(&documents[..1]), serde_json::json!({}));
+}

@@ -21,6 +21,7 @@ use crate::identity::Identities;
 use crate::idle::Busy;
 use crate::metrics::Counts;
 use crate::observe::Observer;
+use crate::problem::Problem;
 use crate::replicas::Replicas;
 use crate::settings::Settings;
 use crate::sites::{Sites, Standing};
@@ -313,6 +314,8 @@ pub(crate) struct Parsed {
     makes_sense: Cell<bool>,
     /// Every service that it names is one that is known here.
     is_spoken: Cell<bool>,
+    /// It places no services apart that must be at one site.
+    is_together: Cell<bool>,
 }
 
 struct PlannedFor {
@@ -413,6 +416,7 @@ impl State {
             plans: RefCell::default(),
             makes_sense: Cell::new(false),
             is_spoken: Cell::new(false),
+            is_together: Cell::new(false),
         });
         let mut scopes = self.scopes.borrow_mut();
         if scopes.len() >= SCOPES_REMEMBERED {
@@ -444,6 +448,34 @@ impl State {
         Ok(())
     }
 
+    /// Whether the services that must be at one site are, as far as a scope that is written here places them. What it
+    /// does not place is where its caller is.
+    pub(crate) fn check_together(&self, parsed: &Parsed) -> Result<(), Problem> {
+        if parsed.is_together.get() {
+            return Ok(());
+        }
+        for rule in &self.settings().profile.together {
+            // Of `*` alone nothing is meant of any two services.
+            if !rule.services.iter().any(|own| parsed.scope.services().any(|named| named == own)) {
+                continue;
+            }
+            let mut placed: Option<(&str, Rc<Plan>)> = None;
+            for service in &rule.services {
+                let plan = self.plan(parsed, service, &self.settings().site);
+                let Some(plan) = plan.map_err(|wrong| Problem::bad_scope(&wrong))? else { continue };
+                match &placed {
+                    Some((first, other)) if !is_same_place(other, &plan) => {
+                        return Err(Problem::apart(&rule.because, [(first, other), (service, &plan)]));
+                    }
+                    Some(_) => {}
+                    None => placed = Some((service, plan)),
+                }
+            }
+        }
+        parsed.is_together.set(true);
+        Ok(())
+    }
+
     /// Where a service runs, for a request that entered at `entered`; nothing if the scope does not say.
     pub(crate) fn plan(
         &self,
@@ -464,6 +496,21 @@ impl State {
             plan: plan.clone(),
         });
         Ok(plan)
+    }
+}
+
+/// Whether two plans lead to the same sites in the same way, however long each may take.
+fn is_same_place(one: &Plan, other: &Plan) -> bool {
+    match (one, other) {
+        (Plan::Within(_, one), other) | (other, Plan::Within(_, one)) => is_same_place(one, other),
+        (Plan::Site(one), Plan::Site(other)) => one == other,
+        (Plan::All(_, one), Plan::All(_, other))
+        | (Plan::Any(one), Plan::Any(other))
+        | (Plan::One(one), Plan::One(other))
+        | (Plan::Otherwise(one), Plan::Otherwise(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same_place(one, other))
+        }
+        _ => false,
     }
 }
 

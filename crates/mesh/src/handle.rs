@@ -31,6 +31,7 @@ use crate::merging::Combine;
 use crate::problem::{self, Problem};
 use crate::replicas::group::{self, Group};
 use crate::replicas::operations;
+use crate::replicas::owned;
 use crate::replicas::reading;
 use crate::replicas::walk::{self, At};
 use crate::replicas::wire;
@@ -301,8 +302,9 @@ impl Walk {
         let strict = strict.map(|strict| !strict.as_bytes().eq_ignore_ascii_case(b"false"));
         let settle = self.settle(&mut head);
         let forwards = settle.is_none();
+        let owner = owned::owner(self.at(Some(&carried)), &head).await;
         match &*plan {
-            _ if walk::is_write_to_one(self.at(Some(&carried)), &head) => {
+            _ if walk::is_write_to_one(self.at(Some(&carried)), &head, owner.as_deref()) => {
                 self.here(head, body, Some(&carried)).await
             }
             Plan::Site(site) if forwards && *site == settings.site => {
@@ -377,11 +379,16 @@ impl Walk {
         if let Some(issuer) = &mut self.issuer {
             issuer.clone_from(site);
         }
+        let identities = self.core.shared.identities.as_ref().filter(|_| self.issuer.is_none());
+        let shows = identities.is_some_and(|own| own.shows_token(&self.service.name, &head));
         let answer = leg::peer(&self.state, site, head, body).await;
         let asked = |said| vec![Asked { site: site.clone(), said, elapsed: Some(began.elapsed()) }];
         match answer {
             Ok(mut response) => {
                 let said = Said::Status(response.status().as_u16());
+                if shows && response.status() == StatusCode::UNAUTHORIZED {
+                    return not_there(site, &response, asked(said));
+                }
                 said::put(response.headers_mut(), &asked(said));
                 upgrade::carry_out(response, self.switch.take())
             }
@@ -415,7 +422,8 @@ impl Walk {
         let own = settings.services.get(&self.service.name);
         let strict = wishes.strict.unwrap_or(own.is_some_and(|own| own.strict));
         let tls = own.is_some_and(|own| own.tls.is_some());
-        let replicas = self.core.shared.replicas.as_ref();
+        let owner = owned::owner_of_items(self.at(Some(&carried)), &head).await;
+        let replicas = self.core.shared.replicas.as_ref().map(|replicas| (replicas, owner.as_deref()));
         let combine = match Combine::of(plan, &settings.profile, &self.service.name, &head, replicas, tls) {
             Ok(combine) => combine,
             Err(problem) => return problem.into_response(),
@@ -487,6 +495,21 @@ impl Walk {
     }
 }
 
+/// Another site's identity service does not take a token: of this site's, it never does.
+fn not_there(site: &Site, answer: &Response<AnswerBody>, asked: Vec<Asked>) -> Response<AnswerBody> {
+    let title = "The token is not valid at that site";
+    let detail = format!(
+        "the identity service of {site} takes only tokens that it issued itself: log in there, with a password and with \
+         this scope on the login too, and send the token that comes of it"
+    );
+    let problem = Problem::new(StatusCode::UNAUTHORIZED, "token-of-another-site", title);
+    let mut response = problem.detail(detail).asked(asked).into_response();
+    if let Some(challenge) = answer.headers().get(http::header::WWW_AUTHENTICATE) {
+        response.headers_mut().insert(http::header::WWW_AUTHENTICATE, challenge.clone());
+    }
+    response
+}
+
 /// A request that makes several things cannot be waited for.
 fn not_one() -> Problem {
     let title = "The outcome of this request cannot be waited for";
@@ -530,6 +553,7 @@ pub(crate) async fn leg(
         Ok(switches) => switches,
         Err(problem) => return problem.into_response(),
     };
+    identity::vouch(&core, &state, &service.name, &mut head).await;
     core.counts.executed.add(1);
     let ticket = Rc::new(ticket);
     let switch = switches.then(|| Switch::new(switch, Rc::clone(&ticket) as Rc<dyn Any>));

@@ -112,13 +112,14 @@ impl Made {
 }
 
 impl Combine {
-    /// How a plan's answers to a request are combined; nothing where one answer is enough.
+    /// How a plan's answers to a request are combined; nothing where one answer is enough. With what is replicated comes
+    /// the user whose the items of this list are, where they are a user's.
     pub(crate) fn of(
         plan: &Plan,
         profile: &Profile,
         service: &str,
         head: &Parts,
-        replicas: Option<&Replicas>,
+        replicas: Option<(&Replicas, Option<&str>)>,
         tls: bool,
     ) -> Result<Option<Combine>, Problem> {
         let path = head.uri.path();
@@ -148,7 +149,8 @@ impl Combine {
                 .detail(refused.to_string())
                 .unsent()
         })?;
-        let copies = replicas.and_then(|replicas| Copies::of(&profile.kinds, replicas, service, path));
+        let copies =
+            replicas.and_then(|(replicas, owner)| Copies::of(&profile.kinds, replicas, service, path, owner));
         let how = How::List(Box::new((list, page)));
         Ok(Some(Combine { sources, how, path: path.to_owned(), copies }))
     }

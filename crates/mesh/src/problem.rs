@@ -7,7 +7,7 @@ use http_body_util::{BodyExt, Collected, Limited};
 use plan::{Asked, Failure, Refused};
 use profile::Problems;
 use replica::OpId;
-use scope::{Diagnostic, Style};
+use scope::{Diagnostic, Plan, Style};
 use serde_json::{Value, json};
 
 use crate::body::AnswerBody;
@@ -74,6 +74,17 @@ impl Problem {
         let mut problem = Problem::new(StatusCode::BAD_REQUEST, "bad-scope", "The scope is not valid");
         problem.position = Some(diagnostic.span().start);
         problem.detail(diagnostic.render(Style::Plain)).unsent()
+    }
+
+    /// A scope places two services apart that must be at one site.
+    pub(crate) fn apart(because: &str, [first, second]: [(&str, &Plan); 2]) -> Problem {
+        let title = "These services must be at one site";
+        let detail = format!(
+            "`{}` is at {} and `{}` at {}, and {because}: name the same for both, or leave one out, which is then where \
+             the other is",
+            first.0, first.1, second.0, second.1
+        );
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "not-together", title).detail(detail).unsent()
     }
 
     pub(crate) fn refused(refused: Refused) -> Problem {

@@ -86,6 +86,7 @@ impl Asker<'_> {
                     self.state.check_names(&scope).map_err(bad_scope)?;
                 }
                 self.state.check(&scope).map_err(bad_scope)?;
+                self.state.check_together(&scope)?;
                 let carry = &self.core.shared.carry;
                 let token = carry.token(headers);
                 let sender = token.unwrap_or_else(|| carry.sender(headers, self.client.ip()));

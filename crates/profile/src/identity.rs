@@ -31,6 +31,22 @@ pub struct Identity {
     pub says: Says,
     /// How the users, projects and roles of a site are found there.
     pub find: Find,
+    /// The requests that name a project by its id, which is another at each site.
+    #[serde(default)]
+    projects: Vec<Projects>,
+}
+
+/// Requests of one service that name a project by its id.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Projects {
+    service: String,
+    /// Paths in which it is a segment.
+    #[serde(default)]
+    paths: Vec<Pattern>,
+    /// The parameters of any path that have it.
+    #[serde(default)]
+    parameters: Vec<String>,
 }
 
 /// The request that is answered with a new token, and how to send one.
@@ -59,6 +75,8 @@ pub struct Validate {
     pub asker: String,
     /// The header with the token that is asked about. The answer repeats it.
     pub subject: String,
+    /// The parameter by which a service asks also about a token that has expired: of work that takes longer than it.
+    pub expired: Option<String>,
 }
 
 /// Where an answer says what, each as a JSON pointer.
@@ -181,6 +199,42 @@ impl Identity {
         service == self.service && own.methods.iter().any(|own| own == method) && own.path.fits(path)
     }
 
+    /// Whether such a question is also about a token that has expired.
+    #[must_use]
+    pub fn asks_for_expired(&self, query: &str) -> bool {
+        let yes = |value: &str| {
+            matches!(value.to_ascii_lowercase().as_str(), "1" | "true" | "t" | "yes" | "y" | "on")
+        };
+        let own = self.validate.expired.as_ref();
+        query.split('&').any(|pair| {
+            pair.split_once('=').is_some_and(|(name, value)| own.is_some_and(|own| own == name) && yes(value))
+        })
+    }
+
+    /// Whether a request to a service may name a project by its id.
+    #[must_use]
+    pub fn names_project(&self, service: &str, path: &str, query: Option<&str>) -> bool {
+        let has = |own: &String| {
+            let mut pairs = query.unwrap_or_default().split('&');
+            pairs.any(|pair| pair.split_once('=').is_some_and(|(name, _)| name == own))
+        };
+        self.projects.iter().any(|own| {
+            own.service == service
+                && (own.paths.iter().any(|pattern| pattern.fits(path)) || own.parameters.iter().any(has))
+        })
+    }
+
+    /// Whether any request to a service may.
+    #[must_use]
+    pub fn may_name_projects(&self, service: &str) -> bool {
+        self.projects.iter().any(|own| own.service == service)
+    }
+
+    /// The service that is named, if it is none of the application's.
+    pub(crate) fn stranger(&self, known: impl Fn(&String) -> bool) -> Option<&String> {
+        self.projects.iter().map(|own| &own.service).chain([&self.service]).find(|name| !known(name))
+    }
+
     /// What is wrong with it.
     pub(crate) fn fault(&self) -> Option<String> {
         let headers =
@@ -273,6 +327,31 @@ mod tests {
         assert!(identity.validates("identity", "HEAD", "/v3/auth/tokens"));
         assert!(!identity.validates("identity", "DELETE", "/v3/auth/tokens"), "that revokes one");
         assert!(!identity.validates("identity", "GET", "/v3/auth/tokens/OS-PKI/revoked"));
+        assert!(
+            identity.asks_for_expired("nocatalog&allow_expired=1")
+                && identity.asks_for_expired("allow_expired=True")
+        );
+        assert!(!identity.asks_for_expired("allow_expired=0") && !identity.asks_for_expired("allow_expired"));
+    }
+
+    #[test]
+    fn the_requests_to_openstack_that_name_a_project_are_known() {
+        let identity = Profile::named("openstack").unwrap().identity.unwrap();
+        for (service, path, query, names) in [
+            ("compute", "/v2.1/os-quota-sets/7f", None, true),
+            ("compute", "/v2.1/os-quota-sets/7f/detail", None, true),
+            ("compute", "/compute/v2.1/os-simple-tenant-usage/7f", Some("start=x"), true),
+            ("compute", "/v2.1/os-simple-tenant-usage", None, false),
+            ("compute", "/v2.1/servers", Some("limit=1&project_id=7f"), true),
+            ("compute", "/v2.1/servers", Some("project_ids=7f"), false),
+            ("network", "/v2.0/ports", Some("tenant_id=7f"), true),
+            ("network", "/v2.0/quotas/7f", None, true),
+            ("image", "/v2/images", Some("owner=7f"), true),
+            ("identity", "/v3/role_assignments", Some("project_id=7f"), false),
+        ] {
+            assert_eq!(identity.names_project(service, path, query), names, "{path} {query:?}");
+        }
+        assert!(identity.may_name_projects("network") && !identity.may_name_projects("identity"));
     }
 
     #[test]

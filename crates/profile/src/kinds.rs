@@ -1,7 +1,10 @@
 //! The kinds of resources that can be replicated: where they are, how writes to them behave.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
+use crate::owner::Owner;
 use crate::path::{Pattern, segments};
 
 /// So many segments has the path of a resource at most.
@@ -41,6 +44,11 @@ pub struct Kind {
     /// The type of a JSON Patch (RFC 6902) by which one is set to what another site has. It is then never deleted and
     /// made again for that: some services take an id once only.
     pub json_patch: Option<String>,
+    /// What a document that makes one has to say, as JSON pointers, each with why: for the client.
+    #[serde(default)]
+    pub needs: BTreeMap<String, String>,
+    /// How requests say whose it is, where that is one user: each has other ones of the same name.
+    pub owner: Option<Owner>,
     /// Whether one can be replicated at all: `false` says of these paths that nothing there can be.
     #[serde(default = "yes")]
     pub replicated: bool,
@@ -151,7 +159,7 @@ impl Kind {
 
     /// What is wrong with it.
     pub(crate) fn fault(&self) -> Option<&'static str> {
-        let pointers = self.generated.iter().chain([&self.id]);
+        let pointers = self.generated.iter().chain(self.needs.keys()).chain([&self.id]);
         if pointers.into_iter().any(|pointer| !pointer.starts_with('/')) {
             return Some("a JSON pointer starts with `/`");
         }
@@ -160,6 +168,12 @@ impl Kind {
         }
         if !self.unnamed.is_empty() && self.named_by != NamedBy::Body {
             return Some("`unnamed` is for ids that are chosen in the body");
+        }
+        if (self.owner.is_some() || !self.needs.is_empty()) && self.named_by != NamedBy::Body {
+            return Some("`owner` and `needs` are for what is named in the body that makes it");
+        }
+        if let Some(why) = self.owner.as_ref().and_then(Owner::fault) {
+            return Some(why);
         }
         if self.because.is_some() && self.replicated {
             return Some("`because` says why `replicated` is false");
@@ -375,8 +389,8 @@ mod tests {
             ("compute", "PUT /v2.1/flavors/1/os-extra_specs/hw:x", "flavor 1 Patch /os-extra_specs/hw:x"),
             ("compute", "POST /v2.1/flavors/1/action", "flavor 1 Action once"),
             ("compute", "POST /v2.1/servers", "no server"),
-            ("compute", "POST /v2.1/os-keypairs", "no key pair"),
-            ("compute", "DELETE /v2.1/os-keypairs/mine", "no key pair"),
+            ("compute", "POST /v2.1/os-keypairs", "makes key pair Body"),
+            ("compute", "DELETE /v2.1/os-keypairs/mine", "key pair mine Delete"),
             ("network", "POST /v2.0/ports", "no port"),
             ("network", "PUT /v2.0/networks/7", "no network"),
             ("volume", "POST /v3/5f0c/volumes", "no volume"),
@@ -392,9 +406,11 @@ mod tests {
 
     #[test]
     fn kinds_that_cannot_be_meant_are_refused() {
-        for (text, why) in
-            [("unnamed = ['auto']", "`unnamed` is for ids"), ("because = 'x'", "`because` says why")]
-        {
+        for (text, why) in [
+            ("unnamed = ['auto']", "`unnamed` is for ids"),
+            ("because = 'x'", "`because` says why"),
+            ("needs = { '/a' = 'x' }", "`owner` and `needs` are for"),
+        ] {
             let text = format!("description = 'x'\n[[kinds]]\nname = 'x'\npath = '/x'\n{text}");
             let error = crate::Profile::read(&text).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");

@@ -9,10 +9,12 @@ mod answers;
 mod identity;
 mod kinds;
 mod lists;
+mod owner;
 mod path;
 mod propagation;
 mod setting;
 mod settles;
+mod together;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,8 +26,10 @@ pub use answers::{Fails, Judge};
 pub use identity::{Find, Identity, Issue, Lookup, Owned, Says, Template, Validate};
 pub use kinds::{Class, Doubt, Item, Kind, Kinds, NamedBy, Rule};
 pub use lists::{List, Lists, Next, Paging, Sort, Totals};
+pub use owner::Owner;
 pub use propagation::{Form, Header, Origin, Propagation, ServiceToken};
 pub use settles::{Outcome, Settles};
+pub use together::Together;
 
 /// The profiles that are built in, by name.
 const BUILT_IN: [(&str, &str); 3] = [
@@ -77,6 +81,9 @@ pub struct Profile {
     /// The kinds of resources that can be replicated. The first whose path fits counts.
     #[serde(default)]
     pub kinds: Kinds,
+    /// The services that must be at one site. A scope that places them apart is refused.
+    #[serde(default)]
+    pub together: Vec<Together>,
     /// How tokens of its users are issued and validated, if it has any that other sites may honour.
     pub identity: Option<Box<Identity>>,
 }
@@ -135,6 +142,12 @@ impl Profile {
         if let Some(name) = profile.settles.iter().find_map(|settles| settles.stranger(known)) {
             return Err(Error::NoService { part: "settles", name: name.clone() });
         }
+        if let Some(name) = profile.together.iter().find_map(|together| together.stranger(known)) {
+            return Err(Error::NoService { part: "together", name: name.clone() });
+        }
+        if let Some(why) = profile.together.iter().find_map(Together::fault) {
+            return Err(Error::Together { why });
+        }
         if let Some(why) = profile.settles.iter().find_map(Settles::fault) {
             return Err(Error::Settles { why });
         }
@@ -145,8 +158,8 @@ impl Profile {
             return Err(Error::Kind { name: kind.name.clone(), why });
         }
         if let Some(identity) = &profile.identity {
-            if !known(&identity.service) {
-                return Err(Error::NoService { part: "identity", name: identity.service.clone() });
+            if let Some(name) = identity.stranger(known) {
+                return Err(Error::NoService { part: "identity", name: name.clone() });
             }
             if let Some(why) = identity.fault() {
                 return Err(Error::Identity { why });
@@ -220,6 +233,11 @@ pub enum Error {
         /// What is wrong.
         why: &'static str,
     },
+    /// Services cannot be kept together as the profile wants.
+    Together {
+        /// What is wrong.
+        why: &'static str,
+    },
     /// An outcome cannot be waited for as the profile wants.
     Settles {
         /// What is wrong.
@@ -255,6 +273,7 @@ impl fmt::Display for Error {
             }
             Error::Header { name, why } => write!(f, "the header `{name}` {why}"),
             Error::Lists { why } => write!(f, "`lists`: {why}"),
+            Error::Together { why } => write!(f, "`together`: {why}"),
             Error::Settles { why } => write!(f, "`settles`: {why}"),
             Error::Fails { why } => write!(f, "`fails`: {why}"),
             Error::Kind { name, why } => write!(f, "the kind `{name}`: {why}"),

@@ -137,6 +137,9 @@ pub struct Totals {
     pub sum: Vec<String>,
     /// The number that means "no limit", also when others are added to it.
     pub unlimited: Option<i64>,
+    /// The lists whose items are put into one list, site after site.
+    #[serde(default)]
+    pub join: Vec<String>,
 }
 
 impl Lists {

@@ -40,6 +40,29 @@ pub(crate) async fn credential(
     }
 }
 
+/// The id that this site has for a user, by `domain/name`. With a write that is on behalf of that user, only if the
+/// user has a role here in the project that the write is for: then Archipel may do for them what they could do themselves.
+pub(crate) async fn user_id(
+    core: &Core,
+    state: &State,
+    user: &str,
+    on_behalf_of: Option<(&Site, &Who)>,
+) -> Result<String, Unvouched> {
+    let tokens = state.settings().tokens.as_ref().ok_or(Unvouched)?;
+    let people = People::of(core, state).ok_or(Unvouched)?;
+    let (domain, name) = user.split_once('/').ok_or(Unvouched)?;
+    let own = Named { domain: domain.to_owned(), name: name.to_owned() };
+    let found = match on_behalf_of {
+        Some((_, who)) if *who.user != *user => return Err(Unvouched),
+        Some((by, who)) => {
+            let project = mapped(&state.settings().site, &tokens.accept, by, who).ok_or(Unvouched)?;
+            people.id_in(&own, &project).await
+        }
+        None => people.id(&own).await,
+    };
+    found.map_err(|_: Refused| Unvouched)
+}
+
 /// The project of this site that a write is for. A site speaks for those that it let in, and for nobody else.
 fn mapped(here: &Site, accept: &BTreeMap<Site, Accept>, accepted_by: &Site, who: &Who) -> Option<Named> {
     if who.site != *accepted_by {

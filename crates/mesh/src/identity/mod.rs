@@ -2,7 +2,8 @@
 //!
 //! In the order in which a token meets them: this module (which headers have tokens, and what requests say of their
 //! issuers), `ledger` and `shelf` (which site issued which), `validate` (asking the issuer), `people` (the users,
-//! projects and roles of this site), `translate` (the answer), `template`. `behalf`: under whose name this site executes what
+//! projects and roles of this site), `translate` (the answer), `template`. `vouch`: tokens that have expired. `projects`:
+//! ids of projects in requests. `behalf`: under whose name this site executes what
 //! another accepted.
 //!
 //! No application is known here by name: where tokens are, and how they are asked about, is data in its profile.
@@ -10,10 +11,12 @@
 mod behalf;
 mod ledger;
 mod people;
+mod projects;
 mod shelf;
 mod template;
 mod translate;
 mod validate;
+mod vouch;
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -26,9 +29,11 @@ use crate::core::State;
 use crate::handle::Entry;
 use crate::leg::Carried;
 
-pub(crate) use behalf::{Unvouched, credential, ended, has_login, may_bring};
+pub(crate) use behalf::{Unvouched, credential, ended, has_login, may_bring, user_id};
+pub(crate) use projects::localize;
 pub(crate) use translate::Bearer;
 pub(crate) use validate::{audit, sender, validated};
+pub(crate) use vouch::vouch;
 
 use ledger::Ledger;
 use people::{Logins, People};
@@ -91,6 +96,11 @@ impl Identities {
     /// Whether a request is answered with a new token.
     pub(crate) fn is_issue(&self, service: &str, head: &Parts) -> bool {
         self.profile.issues(service, head.method.as_str(), head.uri.path())
+    }
+
+    /// Whether a request has the identity service itself take a token.
+    pub(crate) fn shows_token(&self, service: &str, head: &Parts) -> bool {
+        self.is_service(service) && only(&head.headers, &self.asker).is_some()
     }
 
     fn is_validation(&self, service: &str, head: &Parts) -> bool {

@@ -104,6 +104,20 @@ impl<'a> People<'a> {
         Ok(Local { user, project, roles, catalog })
     }
 
+    /// The id of a user here.
+    pub(super) async fn id(&self, user: &Named) -> Result<String, Refused> {
+        let domain = self.domain(&user.domain).await?;
+        let found = self.known("user", &self.identities.profile.find.user, user, domain).await?;
+        Ok(found.id)
+    }
+
+    /// The same, if the user has a role in this project.
+    pub(super) async fn id_in(&self, user: &Named, project: &Named) -> Result<String, Refused> {
+        let bearer =
+            Bearer { user: user.clone(), project: project.clone(), roles: Vec::new(), with_catalog: false };
+        self.local(&bearer, project).await.map(|local| local.user.id)
+    }
+
     async fn domain(&self, name: &str) -> Result<String, Refused> {
         let found = self.find(&self.identities.profile.find.domain, &Names::from([("name", name)])).await?;
         the_one(&found).ok_or_else(|| Refused::NotValid(format!("this site has no enabled domain `{name}`")))
@@ -182,6 +196,20 @@ impl<'a> People<'a> {
         }
     }
 
+    /// This site's login for its own project.
+    pub(super) async fn own_session(&self) -> Result<Session, Refused> {
+        self.session(&self.login.project).await
+    }
+
+    pub(super) fn identities(&self) -> &Identities {
+        self.identities
+    }
+
+    /// Where this site's own service is asked about tokens.
+    pub(super) fn validation_path(&self) -> String {
+        format!("{}{}", self.tokens.prefix, self.identities.profile.validate.ask)
+    }
+
     /// This site's login for one of its projects.
     pub(crate) async fn session(&self, project: &Named) -> Result<Session, Refused> {
         let key = (self.login.user.clone(), project.clone());
@@ -220,7 +248,11 @@ impl<'a> People<'a> {
         Ok(session)
     }
 
-    async fn ask(&self, head: Box<Parts>, body: LegBody) -> Result<(Response<()>, Bytes), Refused> {
+    pub(super) async fn ask(
+        &self,
+        head: Box<Parts>,
+        body: LegBody,
+    ) -> Result<(Response<()>, Bytes), Refused> {
         let answer = leg::local(self.core, self.state, &self.service, head, body, None, None).await;
         let answer = answer.map_err(|failure| {
             Refused::Unavailable(format!("this site's identity service: {}", failure.detail))

@@ -35,6 +35,9 @@ pub(crate) async fn validated(
         .ok_or_else(|| Refused::NotValid("this site has no login with which to find its users".to_owned()))?;
     let subject = only(&asked.headers, &identities.subject).ok_or_else(none)?;
     let target = asked.uri.path_and_query().map_or("/", |target| target.as_str());
+    if identities.asks_for_expired(asked) {
+        people.may_validate(only(&asked.headers, &identities.asker)).await?;
+    }
     let (bearer, said) = at_issuer(core, state, identities, issuer, subject, target).await?;
     // What its issuer answered for is remembered: it is its token, whatever this site makes of it.
     identities.ledger.prove(identities.ledger.mark(subject.as_bytes()), issuer, now());
@@ -54,7 +57,7 @@ pub(crate) async fn validated(
 }
 
 /// The project of this site that the token is for.
-fn accepted(accept: &Accept, issuer: &Site, bearer: &Bearer) -> Result<Named, Refused> {
+pub(super) fn accepted(accept: &Accept, issuer: &Site, bearer: &Bearer) -> Result<Named, Refused> {
     let why =
         || Refused::NotValid(format!("this site accepts no tokens of {issuer} for `{}`", bearer.project));
     accept.project(&bearer.project).ok_or_else(why)
@@ -121,7 +124,7 @@ fn about(identities: &Identities, token: &HeaderValue, target: &str) -> Result<B
 }
 
 /// What the issuer says of a token.
-async fn at_issuer(
+pub(super) async fn at_issuer(
     core: &Core,
     state: &State,
     identities: &Identities,

@@ -31,14 +31,25 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// Nothing where nothing in this list can be replicated.
-    pub(crate) fn of(kinds: &Kinds, replicas: &Replicas, service: &str, path: &str) -> Option<Copies> {
+    /// Nothing where nothing in this list can be replicated. What belongs to users is this one's.
+    pub(crate) fn of(
+        kinds: &Kinds,
+        replicas: &Replicas,
+        service: &str,
+        path: &str,
+        owner: Option<&str>,
+    ) -> Option<Copies> {
         if !kinds.any(service) {
             return None;
         }
         let item = format!("{}/x", path.trim_end_matches('/'));
-        let name = kinds.items(service, &item).into_iter().next().filter(|item| item.below.is_empty())?.name;
-        Some(Copies { known: Arc::clone(&replicas.known), collection: Name::new(service, name) })
+        let item = kinds.items(service, &item).into_iter().next().filter(|item| item.below.is_empty())?;
+        let collection = match (&item.kind.owner, owner) {
+            (None, _) => Name::new(service, item.name),
+            (Some(_), Some(owner)) => Name::owned(service, item.name, owner),
+            (Some(_), None) => return None,
+        };
+        Some(Copies { known: Arc::clone(&replicas.known), collection })
     }
 
     /// What the items with an id are. What is replicated is known at the sites that have it: where several say that

@@ -41,6 +41,21 @@ struct Names {
     hidden: HashMap<Name, Name>,
     /// The ids of the same, for what is rewritten.
     table: Table,
+    /// The paths of what belongs to users, each with how many have one there.
+    owned: HashMap<Box<str>, usize>,
+}
+
+impl Names {
+    fn count_owned(&mut self, path: &str, more: bool) {
+        if more {
+            *self.owned.entry(path.into()).or_default() += 1;
+        } else if let Some(count) = self.owned.get_mut(path) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.owned.remove(path);
+            }
+        }
+    }
 }
 
 /// What is known. Services without replicated resources cost one look at a counter.
@@ -80,6 +95,16 @@ impl Known {
         }
     }
 
+    /// Whether some user has a replicated resource at this path. With none it is those of any path that counts.
+    pub(crate) fn is_owned(&self, service: &str, path: Option<&str>) -> bool {
+        if !self.may_have(service) {
+            return false;
+        }
+        let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(names) = services.get(service) else { return false };
+        path.map_or(!names.owned.is_empty(), |path| names.owned.contains_key(path))
+    }
+
     /// The ids that are not for clients; nothing where there are none.
     pub(crate) fn table(&self, service: &str) -> Option<Table> {
         let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
@@ -91,10 +116,14 @@ impl Known {
         let mut services = self.services.write().unwrap_or_else(PoisonError::into_inner);
         let names = services.entry(name.service().into()).or_default();
         let local = place.as_ref().and_then(|place| place.local.clone()).filter(|local| local != name);
+        let is_there = place.is_some();
         let before = match place {
             Some(place) => names.places.insert(name.clone(), place),
             None => names.places.remove(name),
         };
+        if is_there != before.is_some() && name.owner().is_some() {
+            names.count_owned(name.path(), is_there);
+        }
         let before = before.and_then(|before| before.local).filter(|before| before != name);
         if before != local {
             if let Some(before) = before {
@@ -130,5 +159,22 @@ mod tests {
         assert!(known.may_have("image"));
         known.set(&names[1], None);
         assert!(!known.may_have("image"));
+    }
+
+    #[test]
+    fn it_is_known_whether_anybody_has_something_at_a_path() {
+        let known = Known::default();
+        let place = Place { level: Level::Eventual, members: BTreeSet::new(), local: None, readable: true };
+        let names = ["a/one", "a/two"].map(|owner| Name::owned("compute", "/keys/mine", owner));
+        let is = || (known.is_owned("compute", Some("/keys/mine")), known.is_owned("compute", None));
+        for name in names.iter().chain(&names) {
+            known.set(name, Some(place.clone()));
+        }
+        assert_eq!(is(), (true, true));
+        assert!(!known.is_owned("compute", Some("/keys/other")));
+        known.set(&names[0], None);
+        assert_eq!(is(), (true, true));
+        known.set(&names[1], None);
+        assert_eq!(is(), (false, false));
     }
 }

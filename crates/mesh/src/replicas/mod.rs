@@ -13,6 +13,7 @@ pub(crate) mod keeper;
 mod known;
 mod octets;
 pub(crate) mod operations;
+pub(crate) mod owned;
 pub(crate) mod reading;
 mod refusals;
 mod request;

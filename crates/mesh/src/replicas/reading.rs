@@ -13,7 +13,7 @@ use scope::Site;
 use super::refusals::{hidden, no_level, not_current, not_readable};
 use super::understand::{Meaning, Target, understand};
 use super::walk::{At, Outcome, refuse};
-use super::{Replicas, copies, group};
+use super::{Replicas, copies, group, owned};
 use crate::body::LegBody;
 use crate::leg::LegFailure;
 use crate::problem::UNSENT;
@@ -30,7 +30,9 @@ pub(crate) async fn confirmed(
     let at = At { level: Some(level), ..at };
     if let Some(replicas) = at.replicas() {
         let kinds = &at.state.settings().profile.kinds;
-        let meaning = understand(kinds, &at.service.name, &head.method, head.uri.path(), &replicas.known);
+        let owner = owned::owner(at, &head).await;
+        let (name, path, known) = (&at.service.name, head.uri.path(), &replicas.known);
+        let meaning = understand(kinds, name, &head.method, path, owner.as_deref(), known);
         if !matches!(meaning, Meaning::Ordinary) {
             return Box::pin(at.as_clients_see_it(replicas, head, body, None)).await;
         }

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::carry::Sender;
 
 /// What names a resource of a service, at one site or for clients: the service, and the path without what stands
-/// before its kind's own. `image:/v2/images/7f…`.
+/// before its kind's own. `image:/v2/images/7f…`. Of what belongs to a user the user too, as `domain/name`, which paths
+/// do not say: `compute:Default%2Falice/os-keypairs/mine`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Name(Arc<str>);
 
@@ -20,12 +21,40 @@ impl Name {
         Name(format!("{service}:{path}").into())
     }
 
+    /// Of a resource of one user's.
+    pub(crate) fn owned(service: &str, path: &str, owner: &str) -> Name {
+        let mut plain = String::with_capacity(owner.len());
+        for byte in owner.bytes() {
+            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+                plain.push(char::from(byte));
+            } else {
+                plain.push_str(&format!("%{byte:02X}"));
+            }
+        }
+        Name(format!("{service}:{plain}{path}").into())
+    }
+
+    /// The user whose it is, if it is one user's.
+    pub(crate) fn owner(&self) -> Option<String> {
+        let (_, rest) = self.0.split_once(':')?;
+        let (owner, _) = rest.split_once('/').filter(|(owner, _)| !owner.is_empty())?;
+        let mut parts = owner.split('%');
+        let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+        for part in parts {
+            let (digits, plain) = part.split_at_checked(2)?;
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            bytes.extend_from_slice(plain.as_bytes());
+        }
+        String::from_utf8(bytes).ok()
+    }
+
     pub(crate) fn service(&self) -> &str {
         self.0.split_once(':').map_or("", |(service, _)| service)
     }
 
     pub(crate) fn path(&self) -> &str {
-        self.0.split_once(':').map_or(&self.0, |(_, path)| path)
+        let Some((_, path)) = self.0.split_once(':') else { return &self.0 };
+        path.find('/').and_then(|start| path.get(start..)).unwrap_or(path)
     }
 
     /// The last segment.
@@ -126,4 +155,22 @@ pub(crate) struct Wanted {
     pub(crate) head: Box<Parts>,
     /// The scope that the service's own calls carry.
     pub(crate) scoped: Option<Scoped>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_a_users_is_named_apart_from_what_has_the_same_path() {
+        let path = "/os-keypairs/mine";
+        for owner in ["Default/alice", "Default/bob", "a:b/50%/é", "/"] {
+            let name = Name::owned("compute", path, owner);
+            assert_eq!(name.owner().as_deref(), Some(owner));
+            assert_eq!((name.service(), name.path(), name.id()), ("compute", path, "mine"));
+            assert_eq!(name.with_id("other"), Name::owned("compute", "/os-keypairs/other", owner));
+        }
+        let nobodys = Name::new("compute", path);
+        assert_eq!((nobodys.owner(), nobodys.path()), (None, path));
+    }
 }

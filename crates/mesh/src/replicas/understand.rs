@@ -47,17 +47,23 @@ pub(crate) enum New<'k> {
     At(&'k Kind, Name),
 }
 
-/// Understands a request. Of what a path may be of, the longest that is known counts.
+/// Understands a request. Of what a path may be of, the longest that is known counts. What belongs to users is its
+/// owner's or, where that is nobody, nothing that is known.
 pub(crate) fn understand<'k>(
     kinds: &'k Kinds,
     service: &str,
     method: &Method,
     path: &str,
+    owner: Option<&str>,
     known: &Known,
 ) -> Meaning<'k> {
     let path = plain(path);
     for item in kinds.items(service, &path) {
-        let name = Name::new(service, item.name);
+        let name = match (&item.kind.owner, owner) {
+            (None, _) => Name::new(service, item.name),
+            (Some(_), Some(owner)) => Name::owned(service, item.name, owner),
+            (Some(_), None) => continue,
+        };
         match known.look_up(&name) {
             Seen::Ordinary => {}
             Seen::Hidden => return Meaning::Hidden,
@@ -223,7 +229,7 @@ mod tests {
     fn is(method: &str, path: &str) -> String {
         let (profile, known) = (profile(), known());
         let method = method.parse().unwrap();
-        let (word, target) = match understand(&profile.kinds, "image", &method, path, &known) {
+        let (word, target) = match understand(&profile.kinds, "image", &method, path, None, &known) {
             Meaning::Ordinary => return "ordinary".to_owned(),
             Meaning::Hidden => return "hidden".to_owned(),
             Meaning::Read(target) => ("read", target),

@@ -24,9 +24,10 @@ use super::taken::{self, Understood};
 use super::trying::Trying;
 use super::understand::{self, Meaning, New, Target, understand};
 use super::upload::{self, Long, Taken};
-use super::{Name, Replicas, Seen, answer};
+use super::{Name, Replicas, Seen, answer, owned};
 use crate::body::{AnswerBody, LegBody};
 use crate::core::{Core, ServiceState, State};
+use crate::identity;
 use crate::leg::{self, Carried, LegFailure};
 use crate::problem::Problem;
 use crate::said;
@@ -57,7 +58,16 @@ struct Work<'w> {
 
 /// Sends a request to this site's own service, as clients see that. Where there is no replicated resource, that is
 /// the service as it is.
-pub(crate) async fn local(at: At<'_>, head: Box<Parts>, body: LegBody, speaker: Option<&Speaker>) -> Outcome {
+pub(crate) async fn local(
+    at: At<'_>,
+    mut head: Box<Parts>,
+    body: LegBody,
+    speaker: Option<&Speaker>,
+) -> Outcome {
+    let identities = at.core.shared.identities.as_ref();
+    if identities.is_some_and(|own| own.names_foreign_project(&at.service.name, &head)) {
+        Box::pin(identity::localize(at.core, at.state, &mut head)).await;
+    }
     match (at.replicas(), at.level) {
         (None, Some(level)) => refuse(no_level(level)),
         (None, None) => leg::local(at.core, at.state, at.service, head, body, at.carried, speaker).await,
@@ -71,7 +81,8 @@ pub(crate) async fn create(at: At<'_>, head: Box<Parts>, body: LegBody, group: &
         return refuse(no_replication());
     };
     let (name, kinds) = (&at.service.name, &at.state.settings().profile.kinds);
-    match understand(kinds, name, &head.method, head.uri.path(), &replicas.known) {
+    let owner = owned::owner(at, &head).await;
+    match understand(kinds, name, &head.method, head.uri.path(), owner.as_deref(), &replicas.known) {
         Meaning::Hidden => return Ok(hidden().into_response()),
         Meaning::Write(target, rule) => return at.write(replicas, target, &rule, *head, body).await,
         Meaning::Ordinary | Meaning::Read(_) => {}
@@ -85,10 +96,11 @@ pub(crate) async fn create(at: At<'_>, head: Box<Parts>, body: LegBody, group: &
 
 /// Whether a request is a write to a replicated resource that is known here: it then reaches every replica,
 /// whatever its scope says.
-pub(crate) fn is_write_to_one(at: At<'_>, head: &Parts) -> bool {
+pub(crate) fn is_write_to_one(at: At<'_>, head: &Parts, owner: Option<&str>) -> bool {
     let Some(replicas) = at.replicas() else { return false };
     let kinds = &at.state.settings().profile.kinds;
-    let meaning = understand(kinds, &at.service.name, &head.method, head.uri.path(), &replicas.known);
+    let (path, known) = (head.uri.path(), &replicas.known);
+    let meaning = understand(kinds, &at.service.name, &head.method, path, owner, known);
     matches!(meaning, Meaning::Write(..))
 }
 
@@ -135,7 +147,8 @@ impl<'a> At<'a> {
         speaker: Option<&Speaker>,
     ) -> Outcome {
         let (name, kinds) = (&self.service.name, &self.state.settings().profile.kinds);
-        match understand(kinds, name, &head.method, head.uri.path(), &replicas.known) {
+        let owner = owned::owner(self, &head).await;
+        match understand(kinds, name, &head.method, head.uri.path(), owner.as_deref(), &replicas.known) {
             Meaning::Hidden => Ok(hidden().into_response()),
             Meaning::Write(target, rule) => self.write(replicas, target, &rule, *head, body).await,
             Meaning::Read(target) => self.read(replicas, &target, head, body, speaker).await,
@@ -267,6 +280,7 @@ impl<'a> At<'a> {
     ) -> Result<Outcome, Problem> {
         let (service, kinds) = (&self.service.name, &self.state.settings().profile.kinds);
         let mut body = self.take_body(replicas, body, true, &group.sites, None).await?;
+        let owner = Box::pin(owned::maker(self, kind, &head, body.bytes())).await?;
         let (id, changed) = taken::name_in(kind, body.bytes(), || taken::uuid(self.core))?;
         if let Some(changed) = changed {
             if taken::is_signed(&head) {
@@ -278,7 +292,10 @@ impl<'a> At<'a> {
         let item = format!("{path}/{id}");
         let items = kinds.items(service, &item);
         let item = items.first().ok_or_else(|| not_replicable(&head, None))?;
-        let name = Name::new(service, item.name);
+        let name = match &owner {
+            Some(owner) => Name::owned(service, item.name, owner),
+            None => Name::new(service, item.name),
+        };
         if !matches!(replicas.known.look_up(&name), Seen::Ordinary) {
             return Err(exists(kind, &id));
         }

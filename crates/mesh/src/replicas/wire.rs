@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::keeper::execute;
-use super::request::Kept;
+use super::request::{Kept, Name};
 use super::{Order, Replicas};
 use crate::body::AnswerBody;
 use crate::core::Core;
@@ -141,7 +141,7 @@ async fn part(core: &Core, place: &[u8]) -> Response<AnswerBody> {
     let Ok((service, path)) = postcard::from_bytes::<(String, String)>(place) else {
         return empty(StatusCode::CONFLICT);
     };
-    match execute::stream(core, &core.state(), &service, &path).await {
+    match execute::stream(core, &core.state(), &Name::new(&service, &path), &path).await {
         Some(answer) if answer.status() == StatusCode::OK => response(StatusCode::OK, answer.into_body()),
         Some(answer) if matches!(answer.status().as_u16(), 204 | 404 | 409 | 410) => {
             empty(StatusCode::NO_CONTENT)

@@ -57,15 +57,21 @@ pub(super) fn decide<'c>(
         return Decision::HandOver;
     }
     // Tokens that are issued are noted, and other sites' are asked about.
-    let identities = core.shared.identities.as_ref().filter(|own| own.is_service(&service.name));
+    let tokens = core.shared.identities.as_ref();
+    let identities = tokens.filter(|own| own.is_service(&service.name));
+    // Projects of other sites have other ids there.
+    let names_projects = tokens.filter(|own| own.may_name_projects(&service.name));
     // Who logs in is known by the target, and the audit has it.
-    let wants_target =
-        entry.listener == Listener::Internal || identities.is_some() || core.shared.audit.is_on();
+    let wants_target = entry.listener == Listener::Internal
+        || identities.is_some()
+        || names_projects.is_some()
+        || core.shared.audit.is_on();
     let Some(mut parts) = reading.parts(bytes, head, wants_target) else { return Decision::HandOver };
     if !matches!(take_in(&mut parts, settings.limits.headers), Ok(false))
         || is_for_the_mesh(&parts)
         || entry.login(&core.shared.carry, &parts).is_some()
         || identities.is_some_and(|own| own.concerns(&service.name, &parts))
+        || names_projects.is_some_and(|own| own.names_foreign_project(&service.name, &parts))
     {
         return Decision::HandOver;
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mesh::{Fixed, Settings};
+use profile::Together;
 use scope::Atlas;
 
 use crate::harness::{ANY_PORT, Conn, Front, Upstream, Way, nowhere};
@@ -46,6 +47,31 @@ fn a_misspelt_service_is_refused_where_the_client_enters() {
     assert_eq!(upstream.connections(), 0);
     // What some site offers may be named here, if only for a call that comes later.
     assert_eq!(front.ask("GET /", "X-Scope: image: A, Volume: B\r\n", b"").status(), 200);
+}
+
+#[test]
+fn services_that_must_be_at_one_site_are_not_placed_apart() {
+    let upstream = Upstream::fine();
+    let front = Front::tuned(Way::Local, upstream.address(), |settings| {
+        with_services(settings);
+        let services = vec!["image".to_owned(), "volume".to_owned()];
+        settings.profile.together = vec![Together { services, because: "they share disks".to_owned() }];
+    });
+    for scope in
+        ["image: A, volume: B", "image: A, volume: A | B", "image: A, *: B", "image: A & B, volume: A ; B"]
+    {
+        // The second time it comes from memory.
+        for _ in 0..2 {
+            let answer = front.ask("POST /", &format!("X-Scope: {scope}\r\n"), b"");
+            answer.assert_problem(422, "not-together");
+            let text = answer.text();
+            assert!(text.contains("they share disks") && text.contains("`image` is at A"), "{text}");
+        }
+    }
+    assert_eq!(upstream.connections(), 0, "nothing was asked for");
+    for scope in ["image: A, volume: A", "image: A, volume: within(5s, A)", "image: A", "volume: B", "*: A"] {
+        assert_eq!(front.ask("GET /", &format!("X-Scope: {scope}\r\n"), b"").status(), 200, "{scope}");
+    }
 }
 
 #[test]

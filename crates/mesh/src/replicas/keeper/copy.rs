@@ -125,13 +125,13 @@ impl Source {
         let state = self.core.state();
         let (service, path) = (local.service(), self.shape.path(local));
         let parts = execute::kind(&state, service, &self.shape.kind, &path)?.parts.clone();
-        let (status, document) = look(&self.core, &state, service, &path).await?;
+        let (status, document) = look(&self.core, &state, local, &path).await?;
         if status != 200 {
             return None;
         }
         let mut read = Vec::new();
         for part in parts {
-            let answer = stream(&self.core, &state, service, &format!("{path}{part}")).await?;
+            let answer = stream(&self.core, &state, local, &format!("{path}{part}")).await?;
             match answer.status().as_u16() {
                 200 => {
                     let short = Limited::new(answer.into_body(), PART_BYTES).collect().await;
@@ -158,7 +158,7 @@ pub(super) async fn digest(core: &Core, shape: &Shape, local: &Name) -> Content 
     let state = core.state();
     let (service, path) = (local.service(), shape.path(local));
     let Some(kind) = execute::kind(&state, service, &shape.kind, &path) else { return Content::Unread };
-    let document = match look(core, &state, service, &path).await {
+    let document = match look(core, &state, local, &path).await {
         Some((200, document)) => document,
         Some((404 | 410, _)) => return Content::Gone,
         _ => return Content::Unread,
@@ -170,7 +170,7 @@ pub(super) async fn digest(core: &Core, shape: &Shape, local: &Name) -> Content 
     };
     add(&portable(&document, kind));
     for part in &kind.parts {
-        let Some(answer) = stream(core, &state, service, &format!("{path}{part}")).await else {
+        let Some(answer) = stream(core, &state, local, &format!("{path}{part}")).await else {
             return Content::Unread;
         };
         match answer.status().as_u16() {
@@ -247,7 +247,7 @@ pub(super) async fn install(
 pub(super) async fn release(core: Rc<Core>, shape: Shape, local: Name) -> bool {
     let state = core.state();
     let Some(delete) = request(Method::DELETE, &shape.path(&local), None, Bytes::new()) else { return true };
-    let answer = ask(&core, &state, local.service(), delete, None).await;
+    let answer = ask(&core, &state, &local, delete, None).await;
     answer.is_some_and(|answer| matches!(answer.status().as_u16(), 200..=299 | 404 | 410))
 }
 
@@ -292,7 +292,7 @@ impl Installer<'_> {
     async fn is_free(&self, content: &Represented) -> bool {
         let (service, path) = (self.name.service(), self.shape.path(self.name));
         let Some(kind) = execute::kind(self.state, service, &self.shape.kind, &path) else { return false };
-        match look(self.core, self.state, service, &path).await {
+        match look(self.core, self.state, self.name, &path).await {
             Some((404 | 410, _)) => true,
             Some((200..=299, found)) => portable(&found, kind) == portable(&content.document, kind),
             Some(_) | None => false,
@@ -310,8 +310,7 @@ impl Installer<'_> {
                 let mut put = request(Method::PUT, path, kind, Bytes::new())?;
                 put.headers.insert(CONTENT_LENGTH, (*length).into());
                 let answer =
-                    ask_with(self.core, self.state, self.name.service(), put, self.owner(), Some(body))
-                        .await?;
+                    ask_with(self.core, self.state, self.name, put, self.owner(), Some(body)).await?;
                 Some(answer.status().as_u16())
             }
         }
@@ -319,7 +318,7 @@ impl Installer<'_> {
 
     /// Whether the service here has this part already.
     async fn has_part(&self, path: &str, part: &Part) -> Option<bool> {
-        let answer = stream(self.core, self.state, self.name.service(), path).await?;
+        let answer = stream(self.core, self.state, self.name, path).await?;
         if answer.status() != 200 {
             return Some(false);
         }
@@ -337,7 +336,7 @@ impl Installer<'_> {
     /// By a JSON Patch of what differs.
     async fn patch(&self, local: Name, document: &Bytes, kind: &Kind, media_type: &str) -> Option<Name> {
         let path = self.shape.path(&local);
-        let (status, found) = look(self.core, self.state, self.name.service(), &path).await?;
+        let (status, found) = look(self.core, self.state, self.name, &path).await?;
         if matches!(status, 404 | 410) {
             return self.create(document, kind).await;
         }
@@ -383,7 +382,7 @@ impl Installer<'_> {
         }
         let collection = own.rsplit_once('/').map(|(collection, _)| collection)?;
         let post = request(Method::POST, collection, Some(b"application/json"), document.clone())?;
-        let answer = ask(self.core, self.state, self.name.service(), post, self.owner()).await?;
+        let answer = ask(self.core, self.state, self.name, post, self.owner()).await?;
         let made: Value =
             serde_json::from_slice(answer.body()).ok().filter(|_| answer.status().is_success())?;
         let id = made.pointer(&kind.id)?.as_str()?;
@@ -398,7 +397,7 @@ impl Installer<'_> {
 
     async fn ask(&self, method: Method, path: &str, kind: Option<&[u8]>, body: Bytes) -> Option<u16> {
         let request = request(method, path, kind, body)?;
-        let answer = ask(self.core, self.state, self.name.service(), request, self.owner()).await?;
+        let answer = ask(self.core, self.state, self.name, request, self.owner()).await?;
         Some(answer.status().as_u16())
     }
 }

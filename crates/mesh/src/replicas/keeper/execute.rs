@@ -141,7 +141,7 @@ impl Job {
             return Ok(());
         };
         let path = item_path(kept, &self.operation.class, &local);
-        match look(&self.core, state, &kept.service, &path).await {
+        match look(&self.core, state, &local, &path).await {
             Some((404 | 410, _)) => Ok(()),
             Some((200..=299, found)) if self.doubted => {
                 let (meta, fields) = (Name::from(&self.operation.resource), fields(state, kept));
@@ -172,7 +172,7 @@ impl Job {
             (Name::from(&self.operation.resource), self.chosen, fields(&state, &kept));
         let target = Target { meta: Some(&meta), local: Some(&local), chosen, fields: &fields };
         let path = item_path(&kept, &self.operation.class, &local);
-        let Some((status, found)) = look(&self.core, &state, &kept.service, &path).await else {
+        let Some((status, found)) = look(&self.core, &state, &local, &path).await else {
             return (None, None);
         };
         let there = match status {
@@ -219,15 +219,15 @@ impl Job {
             return Ok((head, full(body), carried));
         }
         let on_behalf_of = Some((&self.operation.id.site, &self.operation.on_behalf_of));
-        let credentials = credentials(&self.core, state, &kept.service, on_behalf_of).await;
+        let replay = replay::replay(kept, class, how, &target).ok_or(Outcome::NotExecuted)?;
+        let own = as_archipel(&self.core, state, &kept.service, &meta, replay, on_behalf_of).await;
         // Without, it waits, and is shown: somebody has to say who the sender is here. As anybody else it is not executed.
-        let credentials = credentials.map_err(|Unvouched| Outcome::NotExecuted)?;
+        let (credentials, replay) = own.map_err(|Unvouched| Outcome::NotExecuted)?;
         if self.authority == Authority::Unproven && credentials.is_empty() {
             // Nobody vouches for the sender, whose token is gone. Where writes have one order that is so when the leader
             // changes, and no word of the service on the write.
             return Err(if self.ordered { Outcome::NotExecuted } else { Outcome::Refused { status: 403 } });
         }
-        let replay = replay::replay(kept, class, how, &target).ok_or(Outcome::NotExecuted)?;
         let (head, body) = under(&credentials, replay);
         Ok((head, body, None))
     }
@@ -284,6 +284,31 @@ async fn credentials(
         }
         None => Ok(Vec::new()),
     }
+}
+
+/// What a service knows Archipel by, and a request as it takes it from Archipel. What belongs to a user is asked for in
+/// that user's name, by the login itself: it is of no project.
+async fn as_archipel(
+    core: &Core,
+    state: &State,
+    service: &str,
+    name: &Name,
+    replay: Replay,
+    on_behalf_of: Option<(&Site, &Who)>,
+) -> Result<(Vec<(HeaderName, HeaderValue)>, Replay), Unvouched> {
+    let items = state.settings().profile.kinds.items(service, name.path());
+    let rule = items.first().and_then(|item| item.kind.owner.as_ref());
+    let (user, rule) = match (name.owner(), rule) {
+        (None, None) => {
+            return Ok((credentials(core, state, service, on_behalf_of).await?, replay));
+        }
+        (Some(user), Some(rule)) => (user, rule),
+        // It is not what its kind is.
+        (Some(_), None) | (None, Some(_)) => return Err(Unvouched),
+    };
+    let id = identity::user_id(core, state, &user, on_behalf_of).await?;
+    let replay = replay::of_user(rule, &id, replay).ok_or(Unvouched)?;
+    Ok((credentials(core, state, service, None).await?, replay))
 }
 
 /// Whether this site's login is what a service knows Archipel by.
@@ -369,27 +394,27 @@ pub(super) fn named(state: &State, service: &str, kind: &str, collection: &str, 
     Some(Name::new(service, own.name))
 }
 
-/// Sends a request of Archipel's own to a service of this site.
+/// Sends a request of Archipel's own, about a resource, to its service here.
 pub(super) async fn ask(
     core: &Core,
     state: &State,
-    service: &str,
+    name: &Name,
     replay: Replay,
     on_behalf_of: Option<(&Site, &Who)>,
 ) -> Option<Response<Bytes>> {
-    ask_with(core, state, service, replay, on_behalf_of, None).await
+    ask_with(core, state, name, replay, on_behalf_of, None).await
 }
 
 /// The same, with a body from the spool.
 pub(super) async fn ask_with(
     core: &Core,
     state: &State,
-    service: &str,
+    name: &Name,
     replay: Replay,
     on_behalf_of: Option<(&Site, &Who)>,
     stored: Option<LegBody>,
 ) -> Option<Response<Bytes>> {
-    let answer = open(core, state, service, replay, on_behalf_of, stored).await?;
+    let answer = open(core, state, name, replay, on_behalf_of, stored).await?;
     let (head, body) = answer.into_parts();
     let body = Limited::new(body, ANSWER_BYTES).collect().await.ok()?.to_bytes();
     Some(Response::from_parts(head, body))
@@ -398,15 +423,16 @@ pub(super) async fn ask_with(
 async fn open(
     core: &Core,
     state: &State,
-    service: &str,
+    name: &Name,
     replay: Replay,
     on_behalf_of: Option<(&Site, &Who)>,
     stored: Option<LegBody>,
 ) -> Option<Response<AnswerBody>> {
-    let own = state.service(service)?;
+    let own = state.service(name.service())?;
     let makes = !matches!(replay.method, Method::GET | Method::HEAD | Method::DELETE);
-    let credentials = credentials(core, state, service, on_behalf_of).await.ok()?;
-    if makes && on_behalf_of.is_none() && is_by_login(state, service) {
+    let (credentials, replay) =
+        as_archipel(core, state, name.service(), name, replay, on_behalf_of).await.ok()?;
+    if makes && on_behalf_of.is_none() && is_by_login(state, name.service()) {
         // It would be the login's own, and not its owner's.
         return None;
     }
@@ -420,19 +446,19 @@ async fn open(
     Some(answer)
 }
 
-/// Reads something from a service of this site, as it comes.
+/// Reads something of a resource from a service of this site, as it comes.
 pub(in crate::replicas) async fn stream(
     core: &Core,
     state: &State,
-    service: &str,
+    name: &Name,
     path: &str,
 ) -> Option<Response<AnswerBody>> {
-    open(core, state, service, get(path)?, None, None).await
+    open(core, state, name, get(path)?, None, None).await
 }
 
-/// Reads something from a service of this site.
-pub(super) async fn look(core: &Core, state: &State, service: &str, path: &str) -> Option<(u16, Bytes)> {
-    let answer = ask(core, state, service, get(path)?, None).await?;
+/// Reads something of a resource from a service of this site.
+pub(super) async fn look(core: &Core, state: &State, name: &Name, path: &str) -> Option<(u16, Bytes)> {
+    let answer = ask(core, state, name, get(path)?, None).await?;
     Some((answer.status().as_u16(), answer.into_body()))
 }
 

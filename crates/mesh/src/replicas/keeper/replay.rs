@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Uri};
+use profile::Owner;
 use replica::{Class, Field, How};
 use serde_json::Value;
 
@@ -116,6 +117,35 @@ pub(super) fn body(kept: &Kept, how: &How, target: &Target<'_>, headers: &mut He
         headers.insert(CONTENT_LENGTH, body.len().into());
     }
     body
+}
+
+/// The same request for the resource of a user, by the id that the service here has for them. `None`: it cannot be one.
+pub(super) fn of_user(rule: &Owner, id: &str, mut replay: Replay) -> Option<Replay> {
+    if replay.method == Method::POST {
+        let mut document = serde_json::from_slice::<Value>(&replay.body).ok()?;
+        let (above, last) = rule.member.rsplit_once('/')?;
+        let members = document.pointer_mut(above)?.as_object_mut()?;
+        members.insert(last.replace("~1", "/").replace("~0", "~"), id.into());
+        replay.body = Bytes::from(document.to_string());
+        replay.headers.insert(CONTENT_LENGTH, replay.body.len().into());
+        for name in DIGESTS {
+            replay.headers.remove(name);
+        }
+    } else {
+        // No id of a user has anything in it that would have to be escaped.
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        let id = Some(id).filter(|id| id.bytes().all(plain))?;
+        let parameter = format!("{}={id}", rule.parameter);
+        let query = replay.uri.query().map(|query| format!("{query}&{parameter}")).unwrap_or(parameter);
+        replay.uri = with_query(replay.uri.path(), Some(&query))?;
+    }
+    let headers = replay.headers.clone();
+    let said = |name: &str| Some(headers.get(name)?.to_str().ok()?.to_owned());
+    for (name, version) in rule.raised(said) {
+        let (name, version) = (HeaderName::try_from(name).ok()?, HeaderValue::try_from(version).ok()?);
+        replay.headers.insert(name, version);
+    }
+    Some(replay)
 }
 
 /// Leaves of a patch what sets these fields: members of an object, or steps of a JSON Patch. Whether anything went.
@@ -241,5 +271,32 @@ mod tests {
         assert_eq!(agrees(&json!({"name": "y"}), &found), Some(false));
         assert_eq!(agrees(&json!({"secret": "y"}), &found), None);
         assert_eq!(agrees(&json!([1]), &found), None);
+    }
+
+    #[test]
+    fn what_is_a_users_is_asked_for_by_the_id_that_the_user_has_here() {
+        let rule = Owner {
+            member: "/keypair/user_id".into(),
+            parameter: "user_id".into(),
+            at_least: [("v".into(), "2.10".into())].into(),
+        };
+        let mut post = kept("POST", "/k", "", &json!({"keypair": {"name": "m"}}));
+        post.headers.extend([("v".to_owned(), b"2.1".to_vec()), ("digest".to_owned(), b"x".to_vec())]);
+        let target = Target { meta: None, local: None, chosen: true, fields: "" };
+        let made = replay(&post, &Class::Create, &How::Create, &target).unwrap();
+        let made = of_user(&rule, "7f", made).unwrap();
+        let body: Value = serde_json::from_slice(&made.body).unwrap();
+        assert_eq!(body, json!({"keypair": {"name": "m", "user_id": "7f"}}));
+        assert_eq!(made.headers[CONTENT_LENGTH], made.body.len().to_string());
+        assert_eq!((&made.headers["v"], made.headers.get("digest")), (&"2.10".parse().unwrap(), None));
+
+        let mut delete = kept("DELETE", "/k/m", "", &json!(null));
+        delete.content = Content::Inline(Vec::new());
+        for (query, expected) in [(None, "/k/m?user_id=7f"), (Some("a=b"), "/k/m?a=b&user_id=7f")] {
+            delete.query = query.map(str::to_owned);
+            let gone = replay(&delete, &Class::Delete, &How::Delete, &target).unwrap();
+            assert!(of_user(&rule, "7f&all=1", gone.clone()).is_none());
+            assert_eq!(of_user(&rule, "7f", gone).unwrap().uri, expected);
+        }
     }
 }

@@ -20,8 +20,8 @@ fn images() -> (Upstream, Refused) {
         let token = request.field("x-auth-token");
         let known = token.is_some_and(|token| !own.lock().unwrap().contains(&token));
         let status = match known {
-            // No image is there before it is made.
-            true if request.line.starts_with("GET /v2/images/") => "404 Not Found",
+            // Nothing is there before it is made.
+            true if request.line.starts_with("GET /v2/") => "404 Not Found",
             true => "201 Created",
             false => "401 Unauthorized",
         };
@@ -128,4 +128,77 @@ fn who_cannot_be_named_to_the_others_is_told_so_before_anything_is_written() {
     let answer = ask(to, "PUT /v2/images/8dcf2c38-8a2f-44bb-9d0b-2d0b4b1b0f6e", fields, "{}");
     answer.assert_problem(422, "no-identity");
     assert_eq!(tokens(&world.images[0]), [""; 0]);
+}
+
+/// Somebody, with a token of A, sends something about keys.
+fn about_keys(world: &World, user: &str, line: &str, scope: &str, body: &str) -> Message {
+    let project = if user == "alice" { "demo" } else { "other" };
+    let token = login(world.address(0, "identity", false), user, project, "");
+    let fields = format!("{scope}X-Auth-Token: {token}\r\nContent-Type: application/json\r\n");
+    ask(world.address(0, "image", false), line, &fields, body)
+}
+
+/// What a service was asked to write, by the user that this site knows Archipel by, with the body.
+fn written(world: &World, index: usize) -> Vec<(String, (String, String), String)> {
+    let writes = world.images[index].seen().into_iter().filter(|request| !request.line.starts_with("GET"));
+    let told = writes.map(|request| {
+        let token = request.field("x-auth-token").unwrap_or_default();
+        let line = request.line.trim_end_matches(" HTTP/1.1").to_owned();
+        (line, whose(&world.keystones[index], &token), request.text())
+    });
+    told.collect()
+}
+
+const BOTH: &str = "X-Scope: image: A & B\r\n";
+const KEY: &str = r#"{"key":{"name":"mine","public":"p"}}"#;
+
+#[test]
+fn what_belongs_to_a_user_is_made_for_that_user_by_the_id_that_each_site_has() {
+    let (world, _) = world(Some(Accept::All));
+    world.keystones[1].has("alice", "demo", "reader");
+    let made = about_keys(&world, "alice", "POST /v2/keys", BOTH, KEY);
+    assert_eq!(made.status(), 201, "{}", made.text());
+    until("B makes it", || !written(&world, 1).is_empty());
+    let (line, by, body) = written(&world, 1).remove(0);
+    assert_eq!((line.as_str(), by), ("POST /v2/keys", pair("archipel", "service")));
+    let body: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(body, serde_json::json!({"key": {"name": "mine", "public": "p", "user": "B-alice"}}));
+    let sent = world.images[1].seen().into_iter().find(|request| request.line.starts_with("POST")).unwrap();
+    assert_eq!(sent.field("x-version").as_deref(), Some("keys 2.10"));
+    assert!(world.images[0].seen().iter().all(|request| !request.text().contains("user")), "as it was sent");
+
+    // Whoever else has one of that name writes to their own, here.
+    world.keystones[0].has("bob", "other", "member");
+    let gone = about_keys(&world, "bob", "DELETE /v2/keys/mine", "", "");
+    assert_eq!((gone.status(), gone.field("scope-operation")), (201, None));
+    let gone = about_keys(&world, "alice", "DELETE /v2/keys/mine", "", "");
+    assert_eq!(gone.status(), 201, "{}", gone.text());
+    until("B deletes it", || written(&world, 1).len() == 2);
+    let (line, by, _) = written(&world, 1).remove(1);
+    assert_eq!((line.as_str(), by), ("DELETE /v2/keys/mine?user=B-alice", pair("archipel", "service")));
+    assert_eq!(written(&world, 0).iter().filter(|(line, ..)| line.starts_with("DELETE")).count(), 2);
+}
+
+#[test]
+fn what_belongs_to_a_user_who_has_no_role_here_is_not_made() {
+    let (world, _) = world(Some(Accept::All));
+    world.keystones[1].has("alice", "elsewhere", "admin");
+    assert_eq!(about_keys(&world, "alice", "POST /v2/keys", BOTH, KEY).status(), 201, "it is at A");
+    // What comes later, and may be, is.
+    assert_eq!(makes(&world, "demo").1.status(), 201);
+    until("B executes the later one", || !written(&world, 1).is_empty());
+    assert!(written(&world, 1).iter().all(|(line, ..)| line.starts_with("PUT")));
+}
+
+#[test]
+fn what_each_site_would_make_otherwise_or_for_somebody_else_is_refused() {
+    let (world, _) = world(Some(Accept::All));
+    for (line, body) in [
+        ("POST /v2/keys", r#"{"key":{"name":"mine"}}"#),
+        ("POST /v2/keys", r#"{"key":{"name":"mine","public":"p","user":"A-bob"}}"#),
+        ("POST /v2/keys?user=A-bob", KEY),
+    ] {
+        about_keys(&world, "alice", line, BOTH, body).assert_problem(422, "not-replicable");
+    }
+    assert!(written(&world, 0).is_empty());
 }

@@ -1,6 +1,6 @@
 //! A service that issues and validates tokens as OpenStack's does, as far as these tests need it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -19,6 +19,8 @@ pub struct Known {
     pub roles: BTreeMap<(String, String), Vec<String>>,
     /// Valid ones: of a user, for a project.
     pub tokens: BTreeMap<String, (String, String)>,
+    /// Those of them that have expired.
+    pub ended: BTreeSet<String>,
     /// What is said instead of the truth about the next tokens.
     pub lie: Option<Vec<u8>>,
     issued: usize,
@@ -48,6 +50,11 @@ impl Keystone {
         self.known.lock().unwrap().tokens.remove(token).unwrap();
     }
 
+    /// A token's time is over.
+    pub fn end(&self, token: &str) {
+        self.known.lock().unwrap().ended.insert(token.to_owned());
+    }
+
     /// The validations that came.
     pub fn validations(&self) -> Vec<Message> {
         let is = |request: &Message| request.line.starts_with("GET /v3/auth/tokens");
@@ -62,11 +69,14 @@ impl Known {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let query: BTreeMap<&str, &str> =
             query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, ""))).collect();
-        let asker = request.field("x-auth-token").filter(|token| self.tokens.contains_key(token));
+        let valid = |token: &String| self.tokens.contains_key(token) && !self.ended.contains(token);
+        let asker = request.field("x-auth-token").filter(valid);
         match (method, path) {
             ("POST", "/v3/auth/tokens") => self.issue(request),
             _ if asker.is_none() => said(401, "", &json!({ "error": "who asks?" })),
-            ("GET" | "HEAD", "/v3/auth/tokens") => self.validate(method, request),
+            ("GET" | "HEAD", "/v3/auth/tokens") => {
+                self.validate(method, request, query.get("allow_expired").is_some_and(|value| *value == "1"))
+            }
             ("GET", "/v3/domains") if query["name"] == "Default" => {
                 let id = format!("{}-default", self.site);
                 said(200, "", &json!({ "domains": [{ "id": id, "name": "Default", "enabled": true }] }))
@@ -141,12 +151,18 @@ impl Known {
         }})
     }
 
-    fn validate(&self, method: &str, request: &Message) -> Vec<u8> {
+    fn validate(&self, method: &str, request: &Message, also_ended: bool) -> Vec<u8> {
         let subject = request.field("x-subject-token").unwrap();
+        let asker = request.field("x-auth-token").unwrap();
+        let roles = self.roles.get(&self.tokens[&asker]);
+        let may = roles.is_some_and(|roles| roles.iter().any(|role| role == "service" || role == "admin"));
+        if asker != subject && !may {
+            return said(403, "", &json!({ "error": "not yours" }));
+        }
         if let Some(lie) = &self.lie {
             return lie.clone();
         }
-        if !self.tokens.contains_key(&subject) {
+        if !self.tokens.contains_key(&subject) || self.ended.contains(&subject) && !also_ended {
             return said(404, "", &json!({ "error": "no such token" }));
         }
         let mut answer = said(200, &format!("X-Subject-Token: {subject}\r\n"), &self.told(&subject));

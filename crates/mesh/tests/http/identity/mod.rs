@@ -1,7 +1,9 @@
 //! Tokens of one site at another: who they are there, and who they are not.
 
 mod behalf;
+mod ended;
 mod keystone;
+mod projects;
 mod world;
 
 use std::collections::BTreeMap;
@@ -155,6 +157,21 @@ fn a_services_login_never_leaves_its_site_and_a_users_goes_where_its_scope_says(
     assert!(token.starts_with("A-token"), "{token}");
     // Who saw it issued knows by whom.
     assert_eq!(text(&told(&world.validate(&token)), "/token/user/id"), "B-alice");
+}
+
+#[test]
+fn an_identity_service_that_takes_no_token_of_another_site_says_what_to_do() {
+    let world = world(Some(Accept::All));
+    let elsewhere = "X-Scope: identity: B\r\n";
+    let ask = |token: &str| {
+        let fields = format!("{elsewhere}X-Auth-Token: {token}\r\n");
+        ask(world.address(0, "identity", false), "GET /v3/users", &fields, "")
+    };
+    let refused = ask(&login(world.address(0, "identity", false), "alice", "demo", ""));
+    refused.assert_problem(401, "token-of-another-site");
+    assert!(refused.text().contains("log in there"), "{}", refused.text());
+    let token = login(world.address(0, "identity", false), "alice", "demo", elsewhere);
+    assert_eq!(ask(&token).status(), 200, "{token}");
 }
 
 #[test]

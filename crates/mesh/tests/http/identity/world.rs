@@ -18,13 +18,20 @@ use crate::harness::{ANY_PORT, Conn, Message, Upstream, link_of, plain, settings
 
 pub const NAMES: [&str; 2] = ["A", "B"];
 
-/// Images that clients give their ids, by a PUT.
+/// Images that clients give their ids, by a PUT; and keys, each its user's.
 const KINDS: &str = "
     description = 'x'
     [[kinds]]
     name = 'image'
     path = '/**/images'
     named_by = 'client'
+    [[kinds]]
+    name = 'key'
+    path = '/**/keys'
+    id = '/key/name'
+    named_by = 'body'
+    needs = { '/key/public' = 'it cannot be made here' }
+    owner = { member = '/key/user', parameter = 'user', at_least = { x-version = 'keys 2.10' } }
 ";
 
 pub struct World {
