@@ -28,6 +28,7 @@ use crate::core::{Core, State};
 use crate::handle::{self, Entry};
 use crate::headers::HEADERS_ON_STACK;
 use crate::idle::{Idle, Seldom};
+use crate::interim::Turn;
 use crate::paced::{MidHead, Paced};
 use crate::thin::{self, Other, Rewound, Seat};
 use link::Local;
@@ -171,7 +172,7 @@ impl Serve {
         let service = service_fn(move |request: Request<Incoming>| {
             let busy = Some(connection.interrupt());
             // Older clients take the first answer for the last (RFC 9110, 15.2).
-            let turn = (request.version() == Version::HTTP_11).then(|| aside.turn());
+            let turn = (request.version() == Version::HTTP_11).then(|| Turn::Http1(aside.turn()));
             // Boxed: hyper keeps room for one request for as long as the connection lives.
             Box::pin(handle::handle(Rc::clone(&core), Rc::clone(&entry), client, busy, request, turn))
         });

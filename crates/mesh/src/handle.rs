@@ -9,7 +9,6 @@ use http::request::Parts;
 use http::{HeaderName, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use http1guard::Turn;
 use hyper::body::Incoming;
 use plan::{Asked, Said, Sent};
 use profile::Settles;
@@ -25,6 +24,7 @@ use crate::headers;
 use crate::identity;
 use crate::idle::Busy;
 use crate::inflow::Live;
+use crate::interim::Turn;
 use crate::leg::{self, Carried, LegFailure, MOST_HOPS};
 use crate::listing;
 use crate::merging::Combine;
@@ -353,7 +353,7 @@ impl Walk {
         let body = self.live(body);
         let speaker = self.turn.as_ref().map(Turn::speaker);
         // Boxed: the futures around it, which are moved before they are polled, stay small.
-        let answer = Box::pin(walk::local(self.at(carried), head, body, speaker)).await;
+        let answer = Box::pin(walk::local(self.at(carried), head, body, speaker.as_ref())).await;
         if let Some(turn) = self.turn.take() {
             turn.said().await;
         }
@@ -377,7 +377,11 @@ impl Walk {
         if let Some(issuer) = &mut self.issuer {
             issuer.clone_from(site);
         }
-        let answer = leg::peer(&self.state, site, head, body).await;
+        let speaker = self.turn.as_ref().map(Turn::speaker);
+        let answer = leg::peer_heard(&self.state, site, head, body, speaker).await;
+        if let Some(turn) = self.turn.take() {
+            turn.said().await;
+        }
         let asked = |said| vec![Asked { site: site.clone(), said, elapsed: Some(began.elapsed()) }];
         match answer {
             Ok(mut response) => {
@@ -517,6 +521,7 @@ pub(crate) async fn leg(
     }
     let switch = hyper::upgrade::on(&mut request);
     let (mut head, body) = request.into_parts();
+    let turn = Turn::of_leg(&mut head.extensions);
     let (group, level) = (Group::read(&head), group::read_level(&head));
     let (service, carried) = match read_leg(&core, &state, &peer, &head) {
         Ok(leg) => leg,
@@ -549,8 +554,11 @@ pub(crate) async fn leg(
     let at = At { from_peer: true, level, ..walk.at(Some(&carried).filter(|_| causes)) };
     let answer = match group {
         Some(group) => Box::pin(walk::create(at, head, body, &group)).await,
-        None => walk::local(at, head, body, None).await,
+        None => walk::local(at, head, body, turn.as_ref().map(Turn::speaker).as_ref()).await,
     };
+    if let Some(turn) = turn {
+        turn.said().await;
+    }
     if let Ok(response) = &answer {
         walk.note_issued(response);
     }
