@@ -9,7 +9,6 @@ use http::request::Parts;
 use http::{HeaderName, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::Incoming;
 use plan::{Asked, Said, Sent};
 use profile::Settles;
 use scope::{Plan, Site};
@@ -23,7 +22,7 @@ use crate::dispatch::{Bodies, Dispatch};
 use crate::headers;
 use crate::identity;
 use crate::idle::Busy;
-use crate::inflow::Live;
+use crate::inflow::{Incoming, Live};
 use crate::interim::Turn;
 use crate::leg::{self, Carried, LegFailure, MOST_HOPS};
 use crate::listing;
@@ -78,14 +77,14 @@ impl Entry {
 /// Answers one request of a client, or of one of the site's own services. Interim answers need a turn.
 ///
 /// What needs no waiting is done at once: a future keeps room for whatever it ever lent.
-pub(crate) fn handle(
+pub(crate) fn handle<B: Into<Incoming>>(
     core: Rc<Core>,
     entry: Rc<Entry>,
     client: SocketAddr,
     busy: Option<Busy>,
-    request: Request<Incoming>,
+    request: Request<B>,
     turn: Option<Turn>,
-) -> impl Future<Output = Result<Response<AnswerBody>, Infallible>> {
+) -> impl Future<Output = Result<Response<AnswerBody>, Infallible>> + use<B> {
     let begun = begin(core, &entry, client, busy, request, turn);
     async move {
         let (mut walk, head, body) = match begun {
@@ -115,7 +114,7 @@ fn begin(
     entry: &Entry,
     client: SocketAddr,
     busy: Option<Busy>,
-    mut request: Request<Incoming>,
+    mut request: Request<impl Into<Incoming>>,
     turn: Option<Turn>,
 ) -> Result<(Box<Walk>, Box<Parts>, Incoming), Problem> {
     let state = core.state();
@@ -133,7 +132,7 @@ fn begin(
     let issuer = identities.map(|_| state.settings().site.clone());
     let walk = Walk { core, state, service, client, switch, turn, login, issuer, ticket };
     // Boxed: they are large, and handed through many futures.
-    Ok((Box::new(walk), Box::new(head), body))
+    Ok((Box::new(walk), Box::new(head), body.into()))
 }
 
 /// Makes a head that came over one hop fit for the next. Says whether its sender wants to switch protocols.
@@ -503,7 +502,7 @@ fn not_one() -> Problem {
 pub(crate) async fn leg(
     core: Rc<Core>,
     peer: link::Peer,
-    mut request: Request<Incoming>,
+    mut request: Request<hyper::body::Incoming>,
 ) -> Response<AnswerBody> {
     let state = core.state();
     let Some(ticket) = core.admit_peer(&peer.site, state.settings().limits.requests_per_peer) else {
@@ -575,8 +574,8 @@ async fn question(
     core: &Rc<Core>,
     state: &State,
     peer: &link::Peer,
-    request: Request<Incoming>,
-) -> Result<(Response<AnswerBody>, Option<PeerTicket>), Box<Request<Incoming>>> {
+    request: Request<hyper::body::Incoming>,
+) -> Result<(Response<AnswerBody>, Option<PeerTicket>), Box<Request<hyper::body::Incoming>>> {
     let busy = |what| Ok((Problem::busy(what).into_response(), None));
     let patience = state.settings().timeouts.body_idle;
     if request.uri().path().starts_with(wire::PREFIX)

@@ -6,6 +6,7 @@ use http::{Extensions, HeaderValue, StatusCode};
 use http1guard::Aside;
 
 use crate::headers;
+use crate::http2::Voice;
 
 /// A longer interim answer is dropped.
 pub(crate) const MOST_BYTES: usize = 16 << 10;
@@ -15,6 +16,7 @@ pub(crate) const MOST_BYTES: usize = 16 << 10;
 pub(crate) enum Speaker {
     /// A client of HTTP/1.1, or a peer's mesh: by the guard of its connection.
     Http1(http1guard::Speaker),
+    Http2(Voice),
     /// A peer's mesh, on a connection that many requests share.
     Peer(link::Speaker),
 }
@@ -24,6 +26,7 @@ impl Speaker {
     pub(crate) fn say(&self, status: StatusCode, fields: &HeaderMap) {
         match self {
             Speaker::Http1(speaker) => speaker.say(head(status, fields)),
+            Speaker::Http2(voice) => voice.say(status, cleaned(fields)),
             Speaker::Peer(speaker) => speaker.say(status, &cleaned(fields)),
         };
     }
@@ -32,6 +35,7 @@ impl Speaker {
 /// The time in which a request is answered: from its head to the head of its final answer.
 pub(crate) enum Turn {
     Http1(http1guard::Turn),
+    Http2(Voice),
     Peer(link::Speaker),
 }
 
@@ -47,6 +51,7 @@ impl Turn {
     pub(crate) fn speaker(&self) -> Speaker {
         match self {
             Turn::Http1(turn) => Speaker::Http1(turn.speaker().clone()),
+            Turn::Http2(voice) => Speaker::Http2(voice.clone()),
             Turn::Peer(speaker) => Speaker::Peer(speaker.clone()),
         }
     }
@@ -56,7 +61,7 @@ impl Turn {
         match self {
             Turn::Http1(turn) => turn.said().await,
             // It does in any case.
-            Turn::Peer(_) => {}
+            Turn::Http2(_) | Turn::Peer(_) => {}
         }
     }
 }

@@ -1,9 +1,12 @@
 //! Interim answers (1xx): a service's early hints reach a client at once, and in order, from whichever site.
 
+use std::future::poll_fn;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
-use crate::harness::{Conn, Front, STUCK, Upstream, WAYS, Way};
+use http::StatusCode;
+
+use crate::harness::{Conn, Front, STUCK, Upstream, WAYS, Way, run};
 use crate::tls;
 
 const HINT: &str = "HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n";
@@ -290,6 +293,121 @@ fn after_an_odd_hint_none_is_told_and_the_word_to_go_on_counts_for_none() {
             client.send(front.head("GET /", ""));
             assert_hint(&mut client);
             assert_final(&mut client, "ok");
+        }
+    }
+}
+
+/// What came on one stream, heard with `h2` itself: hyper's client hears no interim answers.
+struct Heard {
+    hints: Vec<String>,
+    status: u16,
+    body: Vec<u8>,
+}
+
+/// Sends a request over HTTP/2, and calls for each hint.
+async fn ask_http2(
+    front: &Front,
+    client: &mut h2::client::SendRequest<bytes::Bytes>,
+    path: &str,
+    mut on_hint: impl FnMut(),
+) -> Heard {
+    let mut request = http::Request::get(format!("http://service{path}"));
+    if front.way == Way::Peer {
+        request = request.header("x-scope", "image: B");
+    }
+    let (mut answer, _) = client.send_request(request.body(()).unwrap(), true).unwrap();
+    let mut hints = Vec::new();
+    while let Some(hint) = poll_fn(|context| answer.poll_informational(context)).await {
+        let hint = hint.unwrap();
+        assert_eq!((hint.status(), hint.headers().len()), (StatusCode::EARLY_HINTS, 1), "{hint:?}");
+        hints.push(hint.headers()["link"].to_str().unwrap().to_owned());
+        on_hint();
+    }
+    let (head, mut stream) = answer.await.unwrap().into_parts();
+    let mut body = Vec::new();
+    while let Some(bytes) = stream.data().await {
+        let bytes = bytes.unwrap();
+        stream.flow_control().release_capacity(bytes.len()).unwrap();
+        body.extend_from_slice(&bytes);
+    }
+    Heard { hints, status: head.status.as_u16(), body }
+}
+
+async fn connect_http2(front: &Front) -> h2::client::SendRequest<bytes::Bytes> {
+    let stream = tokio::net::TcpStream::connect(front.address).await.unwrap();
+    let (client, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::task::spawn_local(connection);
+    client
+}
+
+#[test]
+fn a_client_of_http_2_is_told_of_each_hint_at_once() {
+    let (go, wait) = channel();
+    let wait = Mutex::new(wait);
+    let upstream = Upstream::script(move |conn| {
+        while conn.request().is_some() {
+            for _ in 0..2 {
+                conn.send(HINT);
+                wait.lock().unwrap().recv_timeout(STUCK).unwrap();
+            }
+            conn.send(OK);
+        }
+    });
+    for way in WAYS {
+        let front = Front::new(way, &upstream);
+        run(async {
+            let mut client = connect_http2(&front).await;
+            for _ in 0..2 {
+                let heard = ask_http2(&front, &mut client, "/", || go.send(()).unwrap()).await;
+                assert_eq!(heard.hints, ["</style.css>; rel=preload"; 2], "{way:?}");
+                assert_eq!((heard.status, &heard.body[..]), (200, &b"ok"[..]), "{way:?}");
+            }
+        });
+    }
+}
+
+#[test]
+fn hints_on_streams_of_http_2_stay_with_their_own() {
+    let upstream = Upstream::script(|conn| {
+        while let Some(request) = conn.request() {
+            let path = request.line.split(' ').nth(1).unwrap().to_owned();
+            conn.send(format!("HTTP/1.1 103 Early Hints\r\nLink: {path}\r\n\r\n"));
+            let body = path.repeat(100_000);
+            conn.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
+        }
+    });
+    for way in WAYS {
+        let front = std::rc::Rc::new(Front::new(way, &upstream));
+        run(async {
+            let client = connect_http2(&front).await;
+            let asked = (0..20).map(|number| {
+                let (front, mut client) = (std::rc::Rc::clone(&front), client.clone());
+                tokio::task::spawn_local(async move {
+                    let path = format!("/{number}");
+                    let heard = ask_http2(&front, &mut client, &path, || {}).await;
+                    assert_eq!(heard.hints, [path.clone()]);
+                    assert!(heard.body == path.repeat(100_000).into_bytes());
+                })
+            });
+            for asked in asked.collect::<Vec<_>>() {
+                asked.await.unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn a_service_that_says_too_much_is_cut_short_on_http_2_too() {
+    let giant = format!("HTTP/1.1 103 Early Hints\r\nLink: {}\r\n\r\n", "x".repeat(30_000));
+    for said in [HINT.repeat(10_000), giant] {
+        let upstream = Upstream::answering(&[&said, OK].concat());
+        for way in WAYS {
+            let front = Front::new(way, &upstream);
+            run(async {
+                let heard = ask_http2(&front, &mut connect_http2(&front).await, "/", || {}).await;
+                assert!(heard.hints.len() <= 256, "{way:?}: {}", heard.hints.len());
+                assert_eq!((heard.status, &heard.body[..]), (200, &b"ok"[..]), "{way:?}");
+            });
         }
     }
 }
