@@ -46,6 +46,18 @@ pub(crate) struct At<'a> {
     pub(crate) level: Option<scope::Level>,
 }
 
+impl<'a> At<'a> {
+    /// A request of a client, which wants nothing confirmed.
+    pub(crate) fn of_client(
+        core: &'a Core,
+        state: &'a State,
+        service: &'a Rc<ServiceState>,
+        carried: Option<&'a Carried>,
+    ) -> At<'a> {
+        At { core, state, service, carried, from_peer: false, level: None }
+    }
+}
+
 /// A write that was understood, and can be tried at one site after another.
 struct Work<'w> {
     understood: Understood<'w>,
