@@ -5,7 +5,8 @@
 //! addresses and host names prove nothing here.
 //!
 //! In the order in which a request meets them: `pool` (the sender: warm connections, lanes, what an
-//! error proves), `wire` (the shape of a request between two sites), `tls`, `server` (the receiver).
+//! error proves), `wire` (the shape of a request between two sites), `interim` (1xx answers on the way back), `tls`,
+//! `server` (the receiver).
 //! `name`, `certificate` and `identity` are what both ends stand on; `revoked` is whom they believe no more.
 //! Beside all that, `datagram` carries small messages between sites that have no connection.
 
@@ -13,6 +14,7 @@ mod certificate;
 pub mod datagram;
 mod exec;
 mod identity;
+mod interim;
 mod name;
 mod pool;
 mod revoked;
@@ -25,6 +27,7 @@ mod wire;
 pub use certificate::Fingerprint;
 pub use exec::Local;
 pub use identity::{Authority, Fault, Identity, IdentityError};
+pub use interim::{Ear, Speaker};
 pub use pool::{Kind, Lane, PeerState, Pool, Received, SendError, Sent, Settings};
 pub use revoked::{BadRevocation, Revocation, Revoked};
 pub use server::{Drain, Draining, Limits, Peer, Server, upgraded};

@@ -13,6 +13,19 @@ const NO_HOST: &str = "archipel.invalid";
 /// Marks a request that is answered by the link itself. Nothing that is carried for others has it.
 const PROBE: HeaderName = HeaderName::from_static("archipel-link-probe");
 
+/// The number of a request whose interim answers its sender wants to hear.
+const HEARS: HeaderName = HeaderName::from_static("archipel-link-hears");
+
+/// Says that interim answers to it are heard under this number.
+pub(crate) fn to_heard(headers: &mut HeaderMap, number: u32) {
+    headers.insert(HEARS, HeaderValue::from(number));
+}
+
+/// Under which number its sender wants to hear interim answers, if it does.
+pub(crate) fn take_heard(headers: &mut HeaderMap) -> Option<u32> {
+    headers.remove(HEARS)?.to_str().ok()?.parse().ok()
+}
+
 /// A tiny request that shows that the peer is there.
 pub(crate) fn to_probe<B>(request: &mut Request<B>) {
     *request.uri_mut() = Uri::from_static("https://archipel.invalid/");
@@ -42,6 +55,7 @@ pub(crate) fn to_http2(head: &mut Parts) -> Result<(), &'static str> {
     head.uri = Uri::from_parts(uri).map_err(|_| "its target is not a path")?;
     head.headers.remove(HOST);
     head.headers.remove(PROBE);
+    head.headers.remove(HEARS);
     head.version = Version::HTTP_2;
     Ok(())
 }
@@ -51,6 +65,7 @@ pub(crate) fn to_http1(head: &mut Parts) -> Result<(), &'static str> {
     refuse_connect(head)?;
     to_path_and_host(head);
     head.headers.remove(PROBE);
+    head.headers.remove(HEARS);
     if !head.headers.contains_key(HOST) {
         head.headers.insert(HOST, HeaderValue::from_static(NO_HOST));
     }

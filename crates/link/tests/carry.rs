@@ -337,7 +337,7 @@ fn what_is_put_around_a_stream_sees_the_long_lane_only() {
         let tls = ServerTls::new(&authority.issue("Site2").unwrap(), &Revoked::default()).unwrap();
         let wrapped = Rc::new(Cell::new(0));
         let count = Rc::clone(&wrapped);
-        let server = Server::new(tls, Limits::default()).wrapping(move |stream| {
+        let server = Server::new(tls, Limits::default()).wrapping(move |stream, _| {
             count.set(count.get() + 1);
             tokio::io::BufStream::new(stream)
         });

@@ -9,10 +9,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Collected, Limited};
 use hyper::body::Incoming;
 
-use crate::body::AnswerBody;
+use crate::body::{self, AnswerBody};
 use crate::problem::Problem;
 
 /// Questions are about sites, of which there may be ten thousand.
@@ -55,8 +54,7 @@ pub(crate) async fn answer(
     patience: Duration,
 ) -> Response<AnswerBody> {
     let (head, body) = request.into_parts();
-    let whole = tokio::time::timeout(patience, Limited::new(body, LONGEST).collect());
-    let Ok(Ok(body)) = whole.await.map(|body| body.map(Collected::to_bytes)) else {
+    let Some(body) = body::whole(body, LONGEST, patience).await else {
         let problem = Problem::new(StatusCode::BAD_REQUEST, "bad-body", "The question cannot be read");
         return problem.unsent().into_response();
     };

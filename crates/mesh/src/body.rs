@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use http_body_util::{BodyExt, Limited};
 use link::Received;
 use merge::Pull;
 use spool::Reader;
-use tokio::time::{Instant, Sleep, sleep, timeout_at};
+use tokio::time::{Instant, Sleep, sleep, timeout, timeout_at};
 
 use crate::BoxError;
 use crate::headers;
@@ -236,6 +237,16 @@ impl Body for AnswerBody {
             }
         }
     }
+}
+
+/// A body that is not long, if it comes in time.
+pub(crate) async fn whole(
+    body: impl Body<Data = Bytes, Error: Into<BoxError>>,
+    most: usize,
+    patience: Duration,
+) -> Option<Bytes> {
+    let collected = timeout(patience, Limited::new(body, most).collect()).await.ok()?;
+    Some(collected.ok()?.to_bytes())
 }
 
 /// With so many bytes before it.

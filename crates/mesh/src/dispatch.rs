@@ -147,22 +147,31 @@ impl Dispatch {
                     }
                 }
             }
-            let event = legs.next().await;
-            match event {
-                Event::Fired { timer } if run.hedges(timer) && !self.core.budget.borrow_mut().spend() => {}
-                Event::Answered { leg, elapsed, .. } => {
-                    // What was waited for after the answer says nothing of how fast a site answers.
-                    if self.settle.is_none() {
-                        self.took(legs.sites.get(&leg.0), elapsed);
-                    }
-                    if let Some(early) = &mut early {
-                        legs.read_early(leg, early).await;
-                    }
-                    run.on(event, &mut effects);
-                }
-                event => run.on(event, &mut effects),
+            if let Some(event) = self.next(&run, &mut legs, early.as_mut()).await {
+                run.on(event, &mut effects);
             }
         }
+    }
+
+    /// What happens next; nothing, if it is time for a hedge that nobody can afford.
+    async fn next(&self, run: &Run<'_>, legs: &mut Legs, early: Option<&mut Early>) -> Option<Event> {
+        let event = legs.next().await;
+        match event {
+            Event::Fired { timer } if run.hedges(timer) && !self.core.budget.borrow_mut().spend() => {
+                return None;
+            }
+            Event::Answered { leg, elapsed, .. } => {
+                // What was waited for after the answer says nothing of how fast a site answers.
+                if self.settle.is_none() {
+                    self.took(legs.sites.get(&leg.0), elapsed);
+                }
+                if let Some(early) = early {
+                    legs.read_early(leg, early).await;
+                }
+            }
+            _ => {}
+        }
+        Some(event)
     }
 
     /// What the profile says of answers to this request. A body that may have to be read must not be coded.
@@ -230,14 +239,7 @@ impl Dispatch {
             (Rc::clone(&self.core), Rc::clone(&self.service), self.carried.clone());
         // Whose answer it will be is not known yet: none says anything before it.
         legs.judged(leg, began, scrutiny, async move {
-            let at = At {
-                core: &core,
-                state: &state,
-                service: &service,
-                carried: Some(&carried),
-                from_peer: false,
-                level: None,
-            };
+            let at = At::of_client(&core, &state, &service, Some(&carried));
             walk::local(at, head, body, None).await
         });
     }
@@ -284,14 +286,7 @@ impl Dispatch {
             (Rc::clone(&self.core), Rc::clone(&self.state), Rc::clone(&self.service));
         legs.run(leg, began, async move {
             let group = Group { sites: sites.into_iter().collect(), level };
-            let at = At {
-                core: &core,
-                state: &state,
-                service: &service,
-                carried: Some(&carried),
-                from_peer: false,
-                level: None,
-            };
+            let at = At::of_client(&core, &state, &service, Some(&carried));
             match body {
                 None => Err(no_body()),
                 Some(body) => walk::create(at, head, body, &group).await,

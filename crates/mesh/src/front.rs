@@ -11,10 +11,10 @@ use bytes::Bytes;
 use http::{Request, Version};
 use http1guard::{Aside, Guarded};
 use hyper::body::Incoming;
-use hyper::server::conn::{http1, http2};
+use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::upgrade::{Parts, Upgraded};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use link::Draining;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -27,10 +27,11 @@ use tokio_rustls::server::TlsStream;
 use crate::core::{Core, State};
 use crate::handle::{self, Entry};
 use crate::headers::HEADERS_ON_STACK;
+use crate::http2;
 use crate::idle::{Idle, Seldom};
+use crate::interim::Turn;
 use crate::paced::{MidHead, Paced};
 use crate::thin::{self, Other, Rewound, Seat};
-use link::Local;
 
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const H2: &[u8] = b"h2";
@@ -171,7 +172,7 @@ impl Serve {
         let service = service_fn(move |request: Request<Incoming>| {
             let busy = Some(connection.interrupt());
             // Older clients take the first answer for the last (RFC 9110, 15.2).
-            let turn = (request.version() == Version::HTTP_11).then(|| aside.turn());
+            let turn = (request.version() == Version::HTTP_11).then(|| Turn::Http1(aside.turn()));
             // Boxed: hyper keeps room for one request for as long as the connection lives.
             Box::pin(handle::handle(Rc::clone(&core), Rc::clone(&entry), client, busy, request, turn))
         });
@@ -192,31 +193,18 @@ impl Serve {
         let _ = connection.await;
     }
 
-    async fn http2<IO>(mut self, state: &State, stream: IO)
+    async fn http2<IO>(self, state: &State, stream: IO)
     where
         IO: AsyncRead + AsyncWrite + MidHead + Unpin + 'static,
     {
         let settings = state.settings();
-        let mut builder = http2::Builder::new(Local);
-        builder
-            .timer(TokioTimer::new())
-            .max_header_list_size(u32::try_from(settings.limits.header_bytes).unwrap_or(u32::MAX))
-            .max_concurrent_streams(256)
-            .keep_alive_interval(settings.timeouts.idle / 2)
-            .keep_alive_timeout(settings.timeouts.header)
-            .auto_date_header(false);
-        let (core, entry, client) = (self.core, self.entry, self.client);
-        let service = service_fn(move |request: Request<Incoming>| {
-            // hyper's HTTP/2 cannot send interim answers.
-            handle::handle(Rc::clone(&core), Rc::clone(&entry), client, None, request, None)
-        });
         let stream = Paced::new(stream, settings.timeouts.header, settings.timeouts.body_idle);
-        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-        tokio::select! {
-            _ = connection.as_mut() => return,
-            () = self.draining.started() => connection.as_mut().graceful_shutdown(),
-        }
-        let _ = connection.await;
+        let Serve { core, entry, client, draining } = self;
+        let service = |request, voice| {
+            let turn = Some(Turn::Http2(voice));
+            handle::handle(Rc::clone(&core), Rc::clone(&entry), client, None, request, turn)
+        };
+        http2::serve(stream, settings, draining, service).await;
     }
 }
 

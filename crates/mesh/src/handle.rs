@@ -1,4 +1,8 @@
-//! The walk of one request, from its head to its answer.
+//! The walk of one request, from its head to its answer: of a client, and in `peers` of another site. `several` is
+//! where it takes more than one.
+
+mod peers;
+mod several;
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -8,56 +12,37 @@ use std::rc::Rc;
 use http::request::Parts;
 use http::{HeaderName, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use http1guard::Turn;
-use hyper::body::Incoming;
-use plan::{Asked, Said, Sent};
-use profile::Settles;
+use plan::{Asked, Said};
 use scope::{Plan, Site};
 use tokio::time::Instant;
 
-use crate::backstage;
-use crate::body::{AnswerBody, LegBody, Tape};
+use crate::body::{AnswerBody, LegBody};
 use crate::carry::{Carry, Listener};
 use crate::core::{Core, ServiceState, State};
-use crate::dispatch::{Bodies, Dispatch};
 use crate::headers;
 use crate::identity;
 use crate::idle::Busy;
-use crate::inflow::Live;
-use crate::leg::{self, Carried, LegFailure, MOST_HOPS};
+use crate::inflow::{Incoming, Live};
+use crate::interim::Turn;
+use crate::leg::{self, Carried};
 use crate::listing;
-use crate::merging::Combine;
 use crate::problem::{self, Problem};
-use crate::replicas::group::{self, Group};
 use crate::replicas::operations;
 use crate::replicas::owned;
-use crate::replicas::reading;
 use crate::replicas::walk::{self, At};
-use crate::replicas::wire;
 use crate::route::{Asker, Route};
 use crate::said;
-use crate::ticket::{PeerTicket, Ticket};
+use crate::ticket::Ticket;
 use crate::upgrade::{self, Switch};
+
+pub(crate) use peers::leg;
+use several::Wishes;
 
 /// Says whether a list that lacks a site is an error, whatever the listener's configuration says.
 pub(crate) const STRICT: &str = "x-scope-strict";
 
 /// Says whether what a write makes is waited for, whatever the listener's configuration says.
 pub(crate) const SETTLE: &str = "x-scope-settle";
-
-/// What a request wants beside its scope.
-struct Wishes {
-    strict: Option<bool>,
-    settle: Option<Settle>,
-}
-
-/// A write whose outcome is waited for.
-struct Settle {
-    rule: Rc<Settles>,
-    /// By the request itself.
-    asked: bool,
-}
 
 /// The listener that a request came to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,14 +64,14 @@ impl Entry {
 /// Answers one request of a client, or of one of the site's own services. Interim answers need a turn.
 ///
 /// What needs no waiting is done at once: a future keeps room for whatever it ever lent.
-pub(crate) fn handle(
+pub(crate) fn handle<B: Into<Incoming>>(
     core: Rc<Core>,
     entry: Rc<Entry>,
     client: SocketAddr,
     busy: Option<Busy>,
-    request: Request<Incoming>,
+    request: Request<B>,
     turn: Option<Turn>,
-) -> impl Future<Output = Result<Response<AnswerBody>, Infallible>> {
+) -> impl Future<Output = Result<Response<AnswerBody>, Infallible>> + use<B> {
     let begun = begin(core, &entry, client, busy, request, turn);
     async move {
         let (mut walk, head, body) = match begun {
@@ -116,7 +101,7 @@ fn begin(
     entry: &Entry,
     client: SocketAddr,
     busy: Option<Busy>,
-    mut request: Request<Incoming>,
+    mut request: Request<impl Into<Incoming>>,
     turn: Option<Turn>,
 ) -> Result<(Box<Walk>, Box<Parts>, Incoming), Problem> {
     let state = core.state();
@@ -134,7 +119,7 @@ fn begin(
     let issuer = identities.map(|_| state.settings().site.clone());
     let walk = Walk { core, state, service, client, switch, turn, login, issuer, ticket };
     // Boxed: they are large, and handed through many futures.
-    Ok((Box::new(walk), Box::new(head), body))
+    Ok((Box::new(walk), Box::new(head), body.into()))
 }
 
 /// Makes a head that came over one hop fit for the next. Says whether its sender wants to switch protocols.
@@ -279,14 +264,7 @@ impl Walk {
     }
 
     fn at<'a>(&'a self, carried: Option<&'a Carried>) -> At<'a> {
-        At {
-            core: &self.core,
-            state: &self.state,
-            service: &self.service,
-            carried,
-            from_peer: false,
-            level: None,
-        }
+        At::of_client(&self.core, &self.state, &self.service, carried)
     }
 
     async fn carry_out(
@@ -330,18 +308,6 @@ impl Walk {
         }
     }
 
-    /// How what this request makes is waited for, if it can be, and is to be.
-    fn settle(&self, head: &mut Parts) -> Option<Settle> {
-        let settings = self.state.settings();
-        let asked = head.headers.remove(SETTLE).map(|asked| asked.as_bytes().eq_ignore_ascii_case(b"true"));
-        let own = settings.services.get(&self.service.name).is_some_and(|own| own.settle);
-        if !asked.unwrap_or(own) || self.switch.is_some() {
-            return None;
-        }
-        let rule = settings.profile.settles(&self.service.name, head.method.as_str(), head.uri.path())?;
-        Some(Settle { rule: Rc::new(rule.clone()), asked: asked.is_some() })
-    }
-
     /// To this site's own service.
     async fn here(
         &mut self,
@@ -355,7 +321,7 @@ impl Walk {
         let body = self.live(body);
         let speaker = self.turn.as_ref().map(Turn::speaker);
         // Boxed: the futures around it, which are moved before they are polled, stay small.
-        let answer = Box::pin(walk::local(self.at(carried), head, body, speaker)).await;
+        let answer = Box::pin(walk::local(self.at(carried), head, body, speaker.as_ref())).await;
         if let Some(turn) = self.turn.take() {
             turn.said().await;
         }
@@ -381,7 +347,11 @@ impl Walk {
         }
         let identities = self.core.shared.identities.as_ref().filter(|_| self.issuer.is_none());
         let shows = identities.is_some_and(|own| own.shows_token(&self.service.name, &head));
-        let answer = leg::peer(&self.state, site, head, body).await;
+        let speaker = self.turn.as_ref().map(Turn::speaker);
+        let answer = leg::peer_heard(&self.state, site, head, body, speaker).await;
+        if let Some(turn) = self.turn.take() {
+            turn.said().await;
+        }
         let asked = |said| vec![Asked { site: site.clone(), said, elapsed: Some(began.elapsed()) }];
         match answer {
             Ok(mut response) => {
@@ -396,94 +366,6 @@ impl Walk {
                 let said = Said::Error(failure.why);
                 failure.into_problem(site.name()).asked(asked(said)).into_response()
             }
-        }
-    }
-
-    async fn several(
-        &mut self,
-        plan: &Plan,
-        head: Box<Parts>,
-        body: Incoming,
-        carried: Carried,
-        wishes: Wishes,
-    ) -> Response<AnswerBody> {
-        // Whichever answers: nobody says which.
-        self.issuer = None;
-        let settings = self.state.settings();
-        let limits = &settings.limits;
-        if matches!(head.method, Method::GET | Method::HEAD)
-            && let Some((level, sites)) = plan::confirms(plan)
-            && !settings.profile.kinds.items(&self.service.name, head.uri.path()).is_empty()
-        {
-            let body = self.live(body);
-            let answer = reading::confirmed(self.at(Some(&carried)), head, body, level, &sites).await;
-            return answer.unwrap_or_else(|failure| failure.into_problem(&self.service.name).into_response());
-        }
-        let own = settings.services.get(&self.service.name);
-        let strict = wishes.strict.unwrap_or(own.is_some_and(|own| own.strict));
-        let tls = own.is_some_and(|own| own.tls.is_some());
-        let owner = owned::owner_of_items(self.at(Some(&carried)), &head).await;
-        let replicas = self.core.shared.replicas.as_ref().map(|replicas| (replicas, owner.as_deref()));
-        let combine = match Combine::of(plan, &settings.profile, &self.service.name, &head, replicas, tls) {
-            Ok(combine) => combine,
-            Err(problem) => return problem.into_response(),
-        };
-        let request = match head.method {
-            Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE => match &combine {
-                Some(combine) => plan::Request::List { strict: strict && combine.is_known_list() },
-                None => plan::Request::Read,
-            },
-            ref method => plan::Request::Write { chosen_name: *method == Method::PUT },
-        };
-        if let plan::Request::Write { .. } = request
-            && let Err(problem) = walk::check(self.at(Some(&carried)), &head, plan)
-        {
-            return problem.into_response();
-        }
-        let mut settle = wishes.settle;
-        let body = if body.is_end_stream() {
-            Bodies::Known(bytes::Bytes::new())
-        } else if settle.is_some() || !matches!(request, plan::Request::Write { .. }) {
-            match self.collected(body, limits.replay_bytes).await {
-                Ok(bytes) => Bodies::Known(bytes),
-                Err(problem) => return problem.into_response(),
-            }
-        } else {
-            Bodies::Taped(Tape::new(
-                Live::new(body, self.state.settings().timeouts.body_idle),
-                limits.replay_bytes,
-            ))
-        };
-        if let (Some(wish), Bodies::Known(bytes)) = (&settle, &body)
-            && wish.rule.makes_several(bytes)
-        {
-            if wish.asked {
-                return not_one().into_response();
-            }
-            settle = None;
-        }
-        let settle = settle.map(|wish| wish.rule);
-        let (core, state, service) =
-            (Rc::clone(&self.core), Rc::clone(&self.state), Rc::clone(&self.service));
-        let dispatch = Dispatch { core, state, service, head, body, carried, combine, strict, settle };
-        dispatch.run(plan, request).await
-    }
-
-    /// A read with a body may go to several sites at once, and what a write makes may have to be made again: it has to
-    /// be there as a whole.
-    async fn collected(&self, body: Incoming, most: usize) -> Result<bytes::Bytes, Problem> {
-        match Limited::new(self.live(body), most).collect().await {
-            Ok(collected) => Ok(collected.to_bytes()),
-            Err(error) if error.is::<LengthLimitError>() => Err(Problem::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "body-too-long",
-                "The body is too long to be sent to several sites",
-            )
-            .detail(format!("at most {most} bytes can be"))
-            .unsent()),
-            Err(error) => Err(Problem::new(StatusCode::BAD_REQUEST, "bad-body", "The body cannot be read")
-                .detail(error.to_string())
-                .unsent()),
         }
     }
 
@@ -508,163 +390,4 @@ fn not_there(site: &Site, answer: &Response<AnswerBody>, asked: Vec<Asked>) -> R
         response.headers_mut().insert(http::header::WWW_AUTHENTICATE, challenge.clone());
     }
     response
-}
-
-/// A request that makes several things cannot be waited for.
-fn not_one() -> Problem {
-    let title = "The outcome of this request cannot be waited for";
-    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "not-settled", title)
-        .detail("it makes several things at once; send one request for each, or none with `X-Scope-Settle`")
-        .unsent()
-}
-
-/// Answers a leg that another site sent: it is executed here, never planned again.
-pub(crate) async fn leg(
-    core: Rc<Core>,
-    peer: link::Peer,
-    mut request: Request<Incoming>,
-) -> Response<AnswerBody> {
-    let state = core.state();
-    let Some(ticket) = core.admit_peer(&peer.site, state.settings().limits.requests_per_peer) else {
-        return Problem::busy("this site has as many requests of yours in flight as it may").into_response();
-    };
-    // Every leg names its service, so that no client's path can be taken for a question.
-    if !request.headers().contains_key(leg::SERVICE) {
-        request = match question(&core, &state, &peer, request).await {
-            Ok((mut response, place)) => {
-                response.body_mut().hold(Rc::new((ticket, place)));
-                return response;
-            }
-            Err(request) => *request,
-        };
-    }
-    let switch = hyper::upgrade::on(&mut request);
-    let (mut head, body) = request.into_parts();
-    let (group, level) = (Group::read(&head), group::read_level(&head));
-    let (service, carried) = match read_leg(&core, &state, &peer, &head) {
-        Ok(leg) => leg,
-        Err(problem) => return problem.into_response(),
-    };
-    if let Some(identities) = &core.shared.identities {
-        identities.learn(&state, &head.headers);
-    }
-    // A peer's own limits were kept; it adds a few headers to what its client sent.
-    let switches = match take_in(&mut head, usize::MAX) {
-        Ok(switches) => switches,
-        Err(problem) => return problem.into_response(),
-    };
-    identity::vouch(&core, &state, &service.name, &mut head).await;
-    core.counts.executed.add(1);
-    let ticket = Rc::new(ticket);
-    let switch = switches.then(|| Switch::new(switch, Rc::clone(&ticket) as Rc<dyn Any>));
-    // Its place is the peer's; it only counts as one more in flight.
-    let in_flight = Rc::new(core.shared.enter(None));
-    let client = peer.address;
-    let identities = core.shared.identities.as_ref().filter(|own| own.is_service(&service.name));
-    // A question about a token, without a scope, causes no calls.
-    let causes = identities.is_none() || !carried.scope.scope.is_empty();
-    let issuer =
-        identities.filter(|own| own.is_issue(&service.name, &head)).map(|_| state.settings().site.clone());
-    let walk =
-        Walk { core, state, service, client, switch, turn: None, login: None, issuer, ticket: in_flight };
-    let pause = walk.state.settings().timeouts.body_idle;
-    let body = if body.is_end_stream() { LegBody::Empty } else { LegBody::Live(Live::new(body, pause)) };
-    let head = Box::new(head);
-    let at = At { from_peer: true, level, ..walk.at(Some(&carried).filter(|_| causes)) };
-    let answer = match group {
-        Some(group) => Box::pin(walk::create(at, head, body, &group)).await,
-        None => walk::local(at, head, body, None).await,
-    };
-    if let Ok(response) = &answer {
-        walk.note_issued(response);
-    }
-    let mut response = match answer {
-        Ok(response) => upgrade::carry_out(response, walk.switch),
-        Err(failure) => not_executed(failure, &walk),
-    };
-    response.body_mut().hold(Rc::new((ticket, walk.ticket)));
-    response
-}
-
-/// Answers what a peer's keeper or membership asks. `Err`: nobody here answers such questions.
-async fn question(
-    core: &Rc<Core>,
-    state: &State,
-    peer: &link::Peer,
-    request: Request<Incoming>,
-) -> Result<(Response<AnswerBody>, Option<PeerTicket>), Box<Request<Incoming>>> {
-    let busy = |what| Ok((Problem::busy(what).into_response(), None));
-    let patience = state.settings().timeouts.body_idle;
-    if request.uri().path().starts_with(wire::PREFIX)
-        && let Some(replicas) = &core.shared.replicas
-    {
-        let place = if wire::is_stream(request.uri().path()) {
-            core.admit_stream(&peer.site, wire::STREAMS)
-        } else {
-            core.admit_keeper(&peer.site, wire::AT_ONCE)
-        };
-        if place.is_none() {
-            return busy("this site has as many messages of yours as it may");
-        }
-        return Ok((Box::pin(wire::answer(core, replicas, peer, request, patience)).await, place));
-    }
-    let Some(backstage) = state.settings().link.as_ref().and_then(|link| link.backstage.clone()) else {
-        return Err(Box::new(request));
-    };
-    let place = core.admit_question(&peer.site, backstage::AT_ONCE);
-    if place.is_none() {
-        return busy("this site has as many questions of yours as it may");
-    }
-    Ok((Box::pin(backstage::answer(&*backstage, peer, request, patience)).await, place))
-}
-
-fn not_executed(failure: LegFailure, walk: &Walk) -> Response<AnswerBody> {
-    let unsent = failure.sent == Sent::No;
-    let problem = failure.into_problem(&format!("{} at {}", walk.service.name, walk.state.settings().site));
-    if unsent { problem.unsent() } else { problem }.into_response()
-}
-
-/// What a peer says of its leg. It is a peer by its certificate, and may still be of another version.
-fn read_leg(
-    core: &Core,
-    state: &State,
-    peer: &link::Peer,
-    head: &Parts,
-) -> Result<(Rc<ServiceState>, Carried), Problem> {
-    let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
-    let bad = |what: &str| {
-        let problem =
-            Problem::new(StatusCode::BAD_REQUEST, "bad-leg", "This is not a request between two sites");
-        problem.detail(what.to_owned()).unsent()
-    };
-    let name = text(leg::SERVICE).ok_or_else(|| bad("it names no service"))?;
-    let service = state.service(name).ok_or_else(|| {
-        Problem::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "no-such-service",
-            "This site does not offer the service",
-        )
-        .detail(name.to_owned())
-        .unsent()
-    })?;
-    let scope = text(leg::SCOPE).ok_or_else(|| bad("it has no scope"))?;
-    let scope = state.scope(scope).map_err(|diagnostic| Problem::bad_scope(&diagnostic))?;
-    let known = |site: &Site| state.sites.find(site.name()).is_some();
-    let entered = text(leg::ENTERED)
-        .and_then(Site::new)
-        .filter(known)
-        .ok_or_else(|| bad("it does not say at which site, known here, the client entered"))?;
-    let hops = text(leg::HOPS).and_then(|hops| hops.parse().ok()).ok_or_else(|| bad("it counts no hops"))?;
-    if hops > MOST_HOPS {
-        return Err(Problem::new(StatusCode::LOOP_DETECTED, "loop", "This request causes itself").unsent());
-    }
-    let carry = &core.shared.carry;
-    let sender = match text(leg::SENDER) {
-        Some(sender) => carry.sender_at(&peer.site, sender.as_bytes()),
-        // A peer of an older version: all that it sends is counted together.
-        None => carry.sender(&head.headers, peer.address.ip()),
-    };
-    // What this site's services see of the client, and hand on.
-    let token = carry.token(&head.headers);
-    Ok((service, Carried { scope, entered, hops, sender, token }))
 }

@@ -14,13 +14,13 @@ use bytes::Bytes;
 use http::StatusCode;
 use http_body::{Body, Frame, SizeHint};
 use http1guard::Violation;
-use hyper::body::Incoming;
 use spool::Reader;
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 
 use crate::BoxError;
 use crate::headers;
+use crate::http2::Arriving;
 use crate::problem::Problem;
 
 /// How long a body waits for the service's `100 Continue`. Many services never send one, and RFC 9110 (10.1.1)
@@ -40,6 +40,53 @@ pub(crate) struct Inflow {
     fault: RefCell<Option<Fault>>,
     /// Another site may want it from the start.
     kept: Cell<bool>,
+}
+
+/// The body of a request, from whichever server read its head.
+pub(crate) enum Incoming {
+    Http1(hyper::body::Incoming),
+    Http2(Arriving),
+}
+
+impl From<Arriving> for Incoming {
+    fn from(body: Arriving) -> Incoming {
+        Incoming::Http2(body)
+    }
+}
+
+impl From<hyper::body::Incoming> for Incoming {
+    fn from(body: hyper::body::Incoming) -> Incoming {
+        Incoming::Http1(body)
+    }
+}
+
+impl Body for Incoming {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match &mut *self {
+            Incoming::Http1(body) => Pin::new(body).poll_frame(context).map_err(BoxError::from),
+            Incoming::Http2(body) => Pin::new(body).poll_frame(context).map_err(BoxError::from),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Incoming::Http1(body) => body.is_end_stream(),
+            Incoming::Http2(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Incoming::Http1(body) => body.size_hint(),
+            Incoming::Http2(body) => body.size_hint(),
+        }
+    }
 }
 
 /// Where it comes from.
@@ -131,8 +178,8 @@ impl Inflow {
         let frame = match flow {
             Flow::Client(incoming) => match ready!(Pin::new(incoming).poll_frame(context)) {
                 Some(Err(error)) => {
-                    self.fail(of(&error));
-                    Some(Err(BoxError::from(error)))
+                    self.fail(of(&*error));
+                    Some(Err(error))
                 }
                 Some(Ok(frame)) => Some(Ok(headers::for_anyone(frame))),
                 None => None,
@@ -150,7 +197,7 @@ impl Inflow {
 }
 
 /// What the guard says, or that the client went.
-fn of(error: &hyper::Error) -> Fault {
+fn of(error: &(dyn Error + 'static)) -> Fault {
     let violation = error
         .source()
         .and_then(|source| source.downcast_ref::<io::Error>())
@@ -175,8 +222,8 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    pub(crate) fn new(body: Incoming, pause: Duration) -> Live {
-        Live::of(Flow::Client(body), pause)
+    pub(crate) fn new(body: impl Into<Incoming>, pause: Duration) -> Live {
+        Live::of(Flow::Client(body.into()), pause)
     }
 
     /// What came before.

@@ -3,16 +3,17 @@
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{HeaderMap, HeaderValue};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
-use http1guard::Speaker;
 use link::Lane;
 use plan::{Knowledge, Reach, Sent, Why};
 use scope::Site;
+use tokio::sync::Notify;
 use tokio::time::{timeout, timeout_at};
 
 use crate::body::{AnswerBody, LegBody};
@@ -20,6 +21,7 @@ use crate::carry::{self, Record, Sender};
 use crate::core::{Core, HandedOn, Parsed, ServiceState, State};
 use crate::headers;
 use crate::inflow::{Fault, Inflow};
+use crate::interim::Speaker;
 use crate::problem::Problem;
 use crate::upstream;
 
@@ -123,7 +125,10 @@ pub(crate) async fn local(
     let handed_on = hand_on(core, state, &mut head, carried);
     let handed_on = handed_on.map_err(|error| LegFailure::refused(error.into()))?;
     let inflow = body.inflow();
-    let request = until_told(head, body);
+    let (mut request, word) = until_told(head, body);
+    if let Some(word) = word {
+        hyper::ext::on_informational(&mut request, move |answer| go_on(&word, answer.status()));
+    }
     let sending = pin!(service.upstreams.send_heard(request, speaker));
     let answer = in_time(settings.timeouts.response, inflow.as_deref(), sending).await;
     let pause = settings.timeouts.body_idle;
@@ -208,6 +213,17 @@ pub(crate) async fn peer(
     head: Box<Parts>,
     body: LegBody,
 ) -> Result<Response<AnswerBody>, LegFailure> {
+    peer_heard(state, site, head, body, None).await
+}
+
+/// The same, and tells the client of interim answers.
+pub(crate) async fn peer_heard(
+    state: &State,
+    site: &Site,
+    head: Box<Parts>,
+    body: LegBody,
+    speaker: Option<Speaker>,
+) -> Result<Response<AnswerBody>, LegFailure> {
     let settings = state.settings();
     let Some(pool) = &state.pool else {
         let detail = "this site has no link to others".to_owned();
@@ -229,7 +245,8 @@ pub(crate) async fn peer(
         && body.size_hint().upper().is_some_and(|bytes| bytes <= SMALL_BODY_BYTES);
     let lane = if small { Lane::Small } else { Lane::Long };
     let inflow = body.inflow();
-    let answer = pin!(pool.send(site.name(), until_told(head, body), lane));
+    let (request, word) = until_told(head, body);
+    let answer = pin!(pool.send_heard(site.name(), request, lane, ear(word, speaker)));
     match in_time(settings.timeouts.peer_response, inflow.as_deref(), answer).await {
         Some(Ok(response)) => {
             inflow.inspect(|inflow| inflow.watch(settings.timeouts.body_idle));
@@ -253,8 +270,8 @@ pub(crate) async fn peer(
     }
 }
 
-/// The request, whose body is not read before the service says so, if the client waits for that.
-fn until_told(mut head: Box<Parts>, mut body: LegBody) -> Request<LegBody> {
+/// The request, whose body is not read before the service says so, if the client waits for that: then the word.
+fn until_told(mut head: Box<Parts>, mut body: LegBody) -> (Request<LegBody>, Option<Arc<Notify>>) {
     let word = match &mut body {
         LegBody::Live(live) if headers::expects_continue(&head.headers) => Some(live.wait_for_word()),
         _ => None,
@@ -263,15 +280,29 @@ fn until_told(mut head: Box<Parts>, mut body: LegBody) -> Request<LegBody> {
         // Nothing is left to wait for: the body is there, or is kept for another site too.
         head.headers.remove(http::header::EXPECT);
     }
-    let mut request = Request::from_parts(*head, body);
-    if let Some(word) = word {
-        hyper::ext::on_informational(&mut request, move |answer| {
-            if answer.status() == StatusCode::CONTINUE {
-                word.notify_one();
-            }
-        });
+    (Request::from_parts(*head, body), word)
+}
+
+fn go_on(word: &Notify, status: StatusCode) {
+    if status == StatusCode::CONTINUE {
+        word.notify_one();
     }
-    request
+}
+
+/// What hears the interim answers of a peer, if there is anybody to tell.
+fn ear(word: Option<Arc<Notify>>, speaker: Option<Speaker>) -> Option<link::Ear> {
+    if word.is_none() && speaker.is_none() {
+        return None;
+    }
+    Some(Arc::new(move |status, fields: &HeaderMap| {
+        if let Some(word) = &word {
+            go_on(word, status);
+        }
+        // The client's own server says `100` when its body is read.
+        if let Some(speaker) = speaker.as_ref().filter(|_| status != StatusCode::CONTINUE) {
+            speaker.say(status, fields);
+        }
+    }))
 }
 
 /// Waits for the head of an answer. The time counts from when the request last moved: a long upload is not

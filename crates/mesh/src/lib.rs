@@ -2,7 +2,7 @@
 //!
 //! No application is known here by name: what is particular to one is data in its profile.
 //!
-//! In the order in which a request meets them: `mesh` (threads and listeners), `front` and `paced`
+//! In the order in which a request meets them: `mesh` (threads and listeners), `front`, `http2` and `paced`
 //! (connections), `handle` (the walk of a request), `route` (which way it takes), `carry` (which scope it has), `core` (the plan,
 //! remembered), `dispatch` (a plan of several sites), `merging` (one answer of several), `judging` (what an answer means to its application),
 //! `settling` (what came of it), `leg` (one request to one site), `upstream` (the local
@@ -19,6 +19,7 @@ mod dispatch;
 mod front;
 mod handle;
 mod headers;
+mod http2;
 mod identity;
 mod idle;
 mod inflow;

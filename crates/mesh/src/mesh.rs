@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use http1guard::Guarded;
+use http1guard::{Aside, Guarded};
 use link::{ClientTls, Drain, IdentityError, Presented, Revoked, Server, ServerTls};
 use scope::Site;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -546,8 +546,11 @@ impl Running {
                         fields: limits.headers,
                         ..http1guard::Limits::default()
                     };
-                    let server = Server::new(presented.clone(), limits)
-                        .wrapping(move |stream| Guarded::new(stream, guard));
+                    let server = Server::new(presented.clone(), limits).wrapping(move |stream, beside| {
+                        let aside = Aside::new();
+                        beside.insert(aside.clone());
+                        Guarded::new(stream, guard).with_aside(aside)
+                    });
                     spawn_local(server.serve(listener, draining, move |request, peer| {
                         handle::leg(Rc::clone(&core), peer, request)
                     }))

@@ -154,14 +154,7 @@ impl Settling {
             leg::address(&self.core, &self.state, &mut head.headers, &self.service.name, &self.carried);
             return leg::peer(&self.state, &self.site, head, LegBody::Empty).await;
         }
-        let at = At {
-            core: &self.core,
-            state: &self.state,
-            service: &self.service,
-            carried: Some(&self.carried),
-            from_peer: false,
-            level: None,
-        };
+        let at = At::of_client(&self.core, &self.state, &self.service, Some(&self.carried));
         walk::local(at, head, LegBody::Empty, None).await
     }
 

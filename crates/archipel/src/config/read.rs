@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use profile::Profile;
-use scope::{Dialect, Services, Site, is_name};
+use scope::{Atlas, Dialect, Services, Site, is_name};
 use toml::Spanned;
 
 use super::address::{self, Endpoint};
@@ -62,16 +62,7 @@ pub(super) fn settings(mut root: Table<'_>) -> Option<Settings> {
     // With sites that are met while it runs, a name that is not known yet is not a slip.
     let atlas = atlas.filter(|_| profile.is_some() && link.join.is_empty());
     let spoken = atlas.as_ref().map_or_else(|| dialect.clone(), |atlas| dialect.offered(atlas));
-    let scopes: Vec<_> = read
-        .iter()
-        .map(|(name, service)| {
-            let entry = service.scope.as_ref()?;
-            names::scope(entry, name, &here, atlas.as_ref(), &spoken)
-        })
-        .collect();
-    for (service, scope) in read.values_mut().zip(scopes) {
-        service.service.scope = scope;
-    }
+    read_scopes(&mut read, atlas.as_ref(), &spoken);
     let Some((profile_name, profile)) = profile else {
         root.finish();
         return None;
@@ -330,6 +321,18 @@ fn audit(mut table: Table<'_>) -> Option<Audit> {
         return None;
     }
     Some(Audit::File(path))
+}
+
+/// Reads the services' own scopes, which may name what only the whole file tells.
+fn read_scopes(services: &mut BTreeMap<String, service::Read<'_>>, atlas: Option<&Atlas>, spoken: &Dialect) {
+    let here: Vec<&str> = services.keys().map(String::as_str).collect();
+    let scope = |(name, read): (&String, &service::Read<'_>)| {
+        names::scope(read.scope.as_ref()?, name, &here, atlas, spoken)
+    };
+    let scopes: Vec<_> = services.iter().map(scope).collect();
+    for (read, scope) in services.values_mut().zip(scopes) {
+        read.service.scope = scope;
+    }
 }
 
 fn services<'d>(root: &mut Table<'d>, known: &Services) -> BTreeMap<String, service::Read<'d>> {

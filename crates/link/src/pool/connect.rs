@@ -19,6 +19,7 @@ use super::settings::Settings;
 use crate::BoxError;
 use crate::certificate::Certificate;
 use crate::exec::Local;
+use crate::interim::{Ears, Hearing};
 use crate::socket::Socket;
 use crate::tls::{self, ToSite};
 use crate::watched::{Reads, Watched};
@@ -56,12 +57,14 @@ impl fmt::Display for ConnectError {
 impl std::error::Error for ConnectError {}
 
 pub(super) type Small = http2::SendRequest<Outgoing>;
-pub(super) type SmallConnection = http2::Connection<TokioIo<Watched<TlsStream<Socket>>>, Outgoing, Local>;
+pub(super) type SmallConnection =
+    http2::Connection<TokioIo<Hearing<Watched<TlsStream<Socket>>>>, Outgoing, Local>;
 pub(super) type Long = http1::SendRequest<Outgoing>;
 
 /// An HTTP/2 connection.
 pub(super) struct Connected {
     pub(super) sender: Small,
+    pub(super) ears: Ears,
     pub(super) connection: SmallConnection,
     pub(super) reads: Reads,
     pub(super) rtt: Duration,
@@ -85,15 +88,16 @@ pub(super) async fn small(
         // what the server says next proves that it accepted this site.
         let (stream, hearing) = Watched::first_byte(stream);
         let reads = stream.reads();
+        let ears = Ears::default();
         let (sender, mut connection) = builder(settings)
-            .handshake(TokioIo::new(stream))
+            .handshake(TokioIo::new(Hearing::new(stream, &ears)))
             .await
             .map_err(|error| ConnectError::new(step, error))?;
         tokio::select! {
             // An error only says that the stream is gone; how it ended is told below.
             // That is also what the round trip is told by. The time to connect would be that to whatever is
             // in between and accepts for the peer.
-            Ok(()) = hearing => Ok(Connected { sender, connection, reads, rtt: finished.elapsed() }),
+            Ok(()) = hearing => Ok(Connected { sender, ears, connection, reads, rtt: finished.elapsed() }),
             ended = &mut connection => Err(match ended {
                 Ok(()) => ConnectError::new(step, "the peer closed the connection"),
                 Err(error) => ConnectError::new(step, refusal(&error)),

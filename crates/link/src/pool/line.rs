@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::connect::{self, Connected, Small};
 use super::exchange::{Exchange, Outgoing};
 use super::peer::Peer;
+use crate::interim::Ears;
 use crate::watched::Reads;
 use crate::wire;
 
@@ -20,13 +21,19 @@ use crate::wire;
 /// not be called in a loop.
 const STEADY: Duration = Duration::from_secs(1);
 
-/// A connection to send a request on, and the count of its streams.
-pub(super) type Streams = (Small, Rc<Cell<usize>>);
+/// A connection to send a request on.
+pub(super) struct Streams {
+    pub(super) sender: Small,
+    /// How many there are.
+    pub(super) count: Rc<Cell<usize>>,
+    /// Who hears interim answers on it.
+    pub(super) ears: Ears,
+}
 
 /// One connection, or the wait for it.
 #[derive(Default)]
 pub(super) struct Line {
-    sender: RefCell<Option<Small>>,
+    sender: RefCell<Option<(Small, Ears)>>,
     streams: Rc<Cell<usize>>,
     /// The last attempt failed: requests do not wait for the next.
     failing: Cell<bool>,
@@ -44,7 +51,7 @@ enum Ended {
 
 impl Line {
     pub(super) fn is_up(&self) -> bool {
-        !self.silent.get() && self.sender.borrow().as_ref().is_some_and(|sender| !sender.is_closed())
+        !self.silent.get() && self.sender.borrow().as_ref().is_some_and(|(sender, _)| !sender.is_closed())
     }
 
     pub(super) fn is_failing(&self) -> bool {
@@ -56,7 +63,8 @@ impl Line {
     }
 
     pub(super) fn streams(&self) -> Option<Streams> {
-        self.sender.borrow().clone().map(|sender| (sender, Rc::clone(&self.streams)))
+        let (sender, ears) = self.sender.borrow().clone()?;
+        Some(Streams { sender, count: Rc::clone(&self.streams), ears })
     }
 
     /// Keeps it up from now on, if nobody does.
@@ -89,11 +97,11 @@ async fn keep(peer: Rc<Peer>, index: usize) {
     let mut wait = Duration::ZERO;
     loop {
         wait = match connect::small(&peer.address, peer.small_tls(), &peer.settings).await {
-            Ok(Connected { sender, connection, reads, rtt }) => {
+            Ok(Connected { sender, ears, connection, reads, rtt }) => {
                 peer.answered(rtt);
                 line.failing.set(false);
                 line.silent.set(false);
-                line.sender.replace(Some(sender.clone()));
+                line.sender.replace(Some((sender.clone(), ears)));
                 peer.changed.notify_waiters();
                 peer.spares.refill(&peer);
                 let start = Instant::now();

@@ -12,6 +12,7 @@ use super::connect::{self, Long};
 use super::error::{Kind, SendError};
 use super::exchange::{Exchange, Outgoing, Place, Received};
 use super::peer::Peer;
+use crate::interim::Ear;
 
 /// Connections without a request.
 #[derive(Default)]
@@ -72,7 +73,11 @@ pub(super) async fn send(
     peer: &Rc<Peer>,
     mut request: Request<Outgoing>,
     exchange: Rc<Exchange>,
+    ear: Option<Ear>,
 ) -> Result<Response<Received>, SendError> {
+    if let Some(ear) = ear {
+        hyper::ext::on_informational(&mut request, move |answer| ear(answer.status(), answer.headers()));
+    }
     let settings = &peer.settings;
     let place = Place::take(&peer.spares.busy, settings.long)
         .ok_or_else(|| SendError::unsent(Kind::TooMany, &peer.site))?;

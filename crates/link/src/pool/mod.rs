@@ -23,10 +23,12 @@ use http_body::Body;
 pub use error::{Kind, SendError, Sent};
 pub use exchange::Received;
 use exchange::{Exchange, Outgoing, Place};
+use line::Streams;
 use peer::Peer;
 pub use peer::PeerState;
 pub use settings::Settings;
 
+use crate::interim::Ear;
 use crate::tls::ClientTls;
 use crate::{BoxError, wire};
 
@@ -107,6 +109,21 @@ impl Pool {
         B: Body<Data = Bytes> + 'static,
         B::Error: Into<BoxError>,
     {
+        self.send_heard(site, request, lane, None).await
+    }
+
+    /// The same, and tells an ear of the interim answers that come before the answer; of a `100` on the long lane only.
+    pub async fn send_heard<B>(
+        &self,
+        site: &str,
+        request: Request<B>,
+        lane: Lane,
+        ear: Option<Ear>,
+    ) -> Result<Response<Received>, SendError>
+    where
+        B: Body<Data = Bytes> + 'static,
+        B::Error: Into<BoxError>,
+    {
         let peer = self.peer(site).ok_or_else(|| SendError::unsent(Kind::UnknownSite, site))?;
         let place = Place::take(&peer.in_flight, peer.settings.in_flight)
             .ok_or_else(|| SendError::unsent(Kind::TooMany, site))?;
@@ -120,8 +137,8 @@ impl Pool {
         .map_err(|why| SendError::unsent(Kind::Invalid, site).because(why))?;
         let request = Request::from_parts(head, Outgoing::new(body, &exchange));
         match lane {
-            Lane::Small => send_small(&peer, request, exchange).await,
-            Lane::Long => long::send(&peer, request, exchange).await,
+            Lane::Small => send_small(&peer, request, exchange, ear.as_ref()).await,
+            Lane::Long => long::send(&peer, request, exchange, ear).await,
         }
     }
 
@@ -148,10 +165,15 @@ async fn send_small(
     peer: &Rc<Peer>,
     mut request: Request<Outgoing>,
     exchange: Rc<Exchange>,
+    ear: Option<&Ear>,
 ) -> Result<Response<Received>, SendError> {
     loop {
-        let (mut sender, streams) = peer.line().await?;
-        let stream = Place::take(&streams, usize::MAX);
+        let Streams { mut sender, count, ears } = peer.line().await?;
+        let stream = Place::take(&count, usize::MAX);
+        let heard = ear.map(|ear| ears.listen(ear));
+        if let Some(heard) = &heard {
+            wire::to_heard(request.headers_mut(), heard.number());
+        }
         let mut error = match sender.try_send_request(request).await {
             Ok(response) => {
                 if let Some(stream) = stream {

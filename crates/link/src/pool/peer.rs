@@ -168,8 +168,8 @@ impl Peer {
         }
     }
 
-    /// A connection for a small request, and the count of its streams: the least busy one. Waits only
-    /// for a first attempt (the first ever, or the first since a connection was lost).
+    /// A connection for a small request: the least busy one. Waits only for a first attempt (the first ever, or the
+    /// first since a connection was lost).
     pub(super) async fn line(self: &Rc<Self>) -> Result<Streams, SendError> {
         self.used.set(Instant::now());
         self.connect();

@@ -12,7 +12,8 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::request::Parts;
+use http::{Extensions, Request, Response};
 use http_body::Body;
 use http_body_util::{BodyExt, Either, Empty};
 use hyper::body::Incoming;
@@ -32,6 +33,7 @@ pub use drain::{Drain, Draining};
 
 use crate::certificate::{Certificate, Fingerprint};
 use crate::exec::Local;
+use crate::interim::{Mouth, Saying};
 use crate::socket::Socket;
 use crate::tls::{self, Presented};
 use crate::watched::Watched;
@@ -108,28 +110,33 @@ pub struct Server<W> {
 
 type Tls = TlsStream<Socket>;
 
-impl Server<fn(Tls) -> Tls> {
+impl Server<fn(Tls, &mut Extensions) -> Tls> {
     /// A server of this identity and with these limits.
     pub fn new(presented: impl Into<Presented>, limits: Limits) -> Self {
-        Server { presented: presented.into(), limits, wrap: |stream| stream }
+        Server { presented: presented.into(), limits, wrap: |stream, _| stream }
     }
 }
 
 impl<W> Server<W> {
-    /// With something around the stream of every HTTP/1.1 connection, to watch what comes in.
+    /// With something around the stream of every HTTP/1.1 connection, to watch what comes in. What it puts into the
+    /// extensions, every request on the connection has.
     #[must_use]
-    pub fn wrapping<V>(self, wrap: V) -> Server<V> {
+    pub fn wrapping<V, IO>(self, wrap: V) -> Server<V>
+    where
+        V: Fn(TlsStream<Socket>, &mut Extensions) -> IO,
+    {
         Server { presented: self.presented, limits: self.limits, wrap }
     }
 
     /// Accepts peers and calls `service` with each request and its sender, until a drain: then it stops
     /// to accept, and returns when the requests in flight are answered. Dropping it cuts them off.
     ///
-    /// A request has a path and a `Host` header, whichever way it came. A stream that a service upgrades
+    /// A request has a path and a `Host` header, whichever way it came. One on HTTP/2 whose sender wants to hear
+    /// interim answers has a [`Speaker`](crate::Speaker) among its extensions. A stream that a service upgrades
     /// (HTTP/1.1 only) is its own: a drain does not wait for it.
     pub async fn serve<IO, S, F, B>(self, listener: TcpListener, mut draining: Draining, service: S)
     where
-        W: Fn(Tls) -> IO + 'static,
+        W: Fn(Tls, &mut Extensions) -> IO + 'static,
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         S: Fn(Request<Incoming>, Peer) -> F + 'static,
         F: Future<Output = Response<B>> + 'static,
@@ -175,7 +182,7 @@ impl<W> Server<W> {
         mut draining: Draining,
         service: Rc<S>,
     ) where
-        W: Fn(Tls) -> IO + 'static,
+        W: Fn(Tls, &mut Extensions) -> IO + 'static,
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         S: Fn(Request<Incoming>, Peer) -> F + 'static,
         F: Future<Output = Response<B>> + 'static,
@@ -199,47 +206,62 @@ impl<W> Server<W> {
         };
         let peer = Peer { site: site.as_str().into(), fingerprint, issued, address };
         stream.get_mut().0.cut_when(tls.revoked.shut_out(site, issued));
-        let service = service_fn(move |request: Request<Incoming>| {
-            let (mut head, body) = request.into_parts();
-            wire::to_path_and_host(&mut head);
-            let answer = if wire::is_probe(&head.headers) {
-                None
-            } else {
-                Some(service(Request::from_parts(head, body), peer.clone()))
-            };
-            async move {
-                Ok::<_, Infallible>(match answer {
-                    Some(answer) => answer.await.map(|body| Either::Left(body.map_err(opaque))),
-                    None => Response::new(Either::Right(Empty::new().map_err(opaque))),
-                })
-            }
-        });
-        // The two kinds of connection share no trait: hence the same lines twice.
         match stream.get_ref().1.alpn_protocol() {
-            Some(tls::H2) => {
-                let mut connection = pin!(self.http2().serve_connection(TokioIo::new(stream), service));
-                tokio::select! {
-                    _ = connection.as_mut() => return,
-                    () = draining.started() => connection.as_mut().graceful_shutdown(),
-                }
-                let _ = connection.await;
-            }
-            Some(tls::HTTP1) => {
-                let (stream, end) = Watched::end((self.wrap)(stream));
-                let connection = self.http1().serve_connection(TokioIo::new(stream), service);
-                let mut connection = pin!(connection.with_upgrades());
-                let mut gone = pin!(gone(end));
-                tokio::select! {
-                    _ = connection.as_mut() => return,
-                    () = gone.as_mut() => return,
-                    () = draining.started() => connection.as_mut().graceful_shutdown(),
-                }
-                tokio::select! {
-                    _ = connection => {}
-                    () = gone => {}
-                }
-            }
+            Some(tls::H2) => self.serve_http2(stream, peer, draining, service).await,
+            Some(tls::HTTP1) => self.serve_http1(stream, peer, draining, service).await,
             _ => {}
+        }
+    }
+
+    async fn serve_http2<S, F, B>(&self, stream: Tls, peer: Peer, mut draining: Draining, service: Rc<S>)
+    where
+        S: Fn(Request<Incoming>, Peer) -> F + 'static,
+        F: Future<Output = Response<B>> + 'static,
+        B: Body<Data = Bytes> + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let mouth = Mouth::default();
+        let stream = TokioIo::new(Saying::new(stream, &mouth));
+        let service = service_fn(move |request: Request<Incoming>| {
+            answered(ask(&*service, request, &peer, |head| {
+                if let Some(number) = wire::take_heard(&mut head.headers) {
+                    head.extensions.insert(mouth.speaker(number));
+                }
+            }))
+        });
+        let mut connection = pin!(self.http2().serve_connection(stream, service));
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            () = draining.started() => connection.as_mut().graceful_shutdown(),
+        }
+        let _ = connection.await;
+    }
+
+    async fn serve_http1<IO, S, F, B>(&self, stream: Tls, peer: Peer, mut draining: Draining, service: Rc<S>)
+    where
+        W: Fn(Tls, &mut Extensions) -> IO + 'static,
+        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: Fn(Request<Incoming>, Peer) -> F + 'static,
+        F: Future<Output = Response<B>> + 'static,
+        B: Body<Data = Bytes> + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let mut beside = Extensions::new();
+        let (stream, end) = Watched::end((self.wrap)(stream, &mut beside));
+        let service = service_fn(move |request: Request<Incoming>| {
+            answered(ask(&*service, request, &peer, |head| head.extensions.extend(beside.clone())))
+        });
+        let connection = self.http1().serve_connection(TokioIo::new(stream), service);
+        let mut connection = pin!(connection.with_upgrades());
+        let mut gone = pin!(gone(end));
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            () = gone.as_mut() => return,
+            () = draining.started() => connection.as_mut().graceful_shutdown(),
+        }
+        tokio::select! {
+            _ = connection => {}
+            () = gone => {}
         }
     }
 
@@ -268,6 +290,40 @@ impl<W> Server<W> {
             .auto_date_header(false);
         builder
     }
+}
+
+/// Asks the service, unless it is a probe. `prepare` says what goes with the request.
+fn ask<S, F>(
+    service: &S,
+    request: Request<Incoming>,
+    peer: &Peer,
+    prepare: impl FnOnce(&mut Parts),
+) -> Option<F>
+where
+    S: Fn(Request<Incoming>, Peer) -> F,
+{
+    let (mut head, body) = request.into_parts();
+    wire::to_path_and_host(&mut head);
+    if wire::is_probe(&head.headers) {
+        return None;
+    }
+    prepare(&mut head);
+    Some(service(Request::from_parts(head, body), peer.clone()))
+}
+
+/// The service's answer, or that to a probe.
+async fn answered<F, B>(
+    answer: Option<F>,
+) -> Result<Response<impl Body<Data = Bytes, Error = BoxError> + use<F, B>>, Infallible>
+where
+    F: Future<Output = Response<B>>,
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    Ok(match answer {
+        Some(answer) => answer.await.map(|body| Either::Left(body.map_err(opaque))),
+        None => Response::new(Either::Right(Empty::new().map_err(opaque))),
+    })
 }
 
 /// The stream of a request that switched protocols, as [`Server::wrapping`] made it. Bytes that were read

@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 
 use http::request::Parts;
-use http1guard::Speaker;
 use replica::{Level, Meta, Reply};
 use scope::Site;
 
@@ -15,6 +14,7 @@ use super::understand::{Meaning, Target, understand};
 use super::walk::{At, Outcome, refuse};
 use super::{Replicas, copies, group, owned};
 use crate::body::LegBody;
+use crate::interim::Speaker;
 use crate::leg::LegFailure;
 use crate::problem::UNSENT;
 

@@ -9,7 +9,6 @@ use std::rc::Rc;
 use http::Response;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
-use http1guard::Speaker;
 use plan::{Asked, Knowledge, Said, Sent, Why};
 use profile::{Kind, Rule};
 use replica::{Class, Doubt, Meta, Naming, Subject};
@@ -28,6 +27,7 @@ use super::{Name, Replicas, Seen, answer, owned};
 use crate::body::{AnswerBody, LegBody};
 use crate::core::{Core, ServiceState, State};
 use crate::identity;
+use crate::interim::Speaker;
 use crate::leg::{self, Carried, LegFailure};
 use crate::problem::Problem;
 use crate::said;
@@ -45,6 +45,18 @@ pub(crate) struct At<'a> {
     pub(crate) from_peer: bool,
     /// Its scope wants a read confirmed.
     pub(crate) level: Option<scope::Level>,
+}
+
+impl<'a> At<'a> {
+    /// A request of a client, which wants nothing confirmed.
+    pub(crate) fn of_client(
+        core: &'a Core,
+        state: &'a State,
+        service: &'a Rc<ServiceState>,
+        carried: Option<&'a Carried>,
+    ) -> At<'a> {
+        At { core, state, service, carried, from_peer: false, level: None }
+    }
 }
 
 /// A write that was understood, and can be tried at one site after another.

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Collected, Limited};
 use hyper::body::Incoming;
 use scope::Site;
 use serde::{Deserialize, Serialize};
@@ -13,7 +12,7 @@ use tokio::sync::oneshot;
 use super::keeper::execute;
 use super::request::{Kept, Name};
 use super::{Order, Replicas};
-use crate::body::AnswerBody;
+use crate::body::{self, AnswerBody};
 use crate::core::Core;
 use crate::problem::Problem;
 
@@ -81,8 +80,7 @@ pub(crate) async fn answer(
     patience: Duration,
 ) -> Response<AnswerBody> {
     let (head, body) = request.into_parts();
-    let whole = tokio::time::timeout(patience, Limited::new(body, LONGEST).collect());
-    let Ok(Ok(body)) = whole.await.map(|body| body.map(Collected::to_bytes)) else {
+    let Some(body) = body::whole(body, LONGEST, patience).await else {
         let problem = Problem::new(StatusCode::BAD_REQUEST, "bad-body", "The message cannot be read");
         return problem.unsent().into_response();
     };

@@ -22,6 +22,7 @@ use crate::alarm::Alarm;
 use crate::body::LegBody;
 use crate::core::Core;
 use crate::headers::{self, HEADERS_ON_STACK};
+use crate::inflow::Fault;
 use crate::interim;
 use crate::leg::{self, LegFailure};
 use crate::problem::{self, Problem};
@@ -112,12 +113,8 @@ async fn carry_out(
     let most_headers = going.state.settings().limits.headers;
     let hearing = Hearing { teller, from, to, flow: &flow, times, most_headers };
     // Pinned here: a future that is handed on is copied.
-    let heard = match sending.alongside(pin!(hearing.answer(out))).await {
-        Ok(Ok((answer, buffer))) => going.answered(&seat.core, answer).map(|answer| (answer, buffer)),
-        Ok(Err(failure)) => Err(going.failed(&seat.core, *failure)),
-        Err(fault) => Err(going.failed(&seat.core, LegFailure::of_client(fault))),
-    };
-    let (answer, buffer) = match heard {
+    let heard = sending.alongside(pin!(hearing.answer(out))).await;
+    let (answer, buffer) = match going.heard(&seat.core, heard) {
         Ok(heard) => heard,
         Err(problem) => return teller.tell(&mut to_client, problem, sending.whole).await,
     };
@@ -148,7 +145,19 @@ async fn carry_out(
     }
 }
 
+/// An answer's head, and what came of its body; or why there is none.
+type Heard = Result<(Answer, Buffer), Box<LegFailure>>;
+
 impl Going<'_> {
+    /// What was heard of the service, if the client did not fail first: the answer, or what the client is told.
+    fn heard(&mut self, core: &Core, heard: Result<Heard, Fault>) -> Result<(Answer, Buffer), Problem> {
+        match heard {
+            Ok(Ok((answer, buffer))) => self.answered(core, answer).map(|answer| (answer, buffer)),
+            Ok(Err(failure)) => Err(self.failed(core, *failure)),
+            Err(fault) => Err(self.failed(core, LegFailure::of_client(fault))),
+        }
+    }
+
     /// There is no answer: what the client is told.
     fn failed(&mut self, core: &Core, failure: LegFailure) -> Problem {
         leg::settle(self.handed_on.take(), Err(&failure));
@@ -236,7 +245,7 @@ struct Hearing<'h, 'a> {
 
 impl Hearing<'_, '_> {
     /// The head of the answer, written to `out` as the client gets it, and what came of the body.
-    async fn answer(mut self, out: &mut Vec<u8>) -> Result<(Answer, Buffer), Box<LegFailure>> {
+    async fn answer(mut self, out: &mut Vec<u8>) -> Heard {
         let not_http = || Box::new(LegFailure::of(Sent::Maybe, Kind::Protocol));
         let mut buffer = self.first().await?;
         // How many may still be told: none after one that is not plain, as on the other path.

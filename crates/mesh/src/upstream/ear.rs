@@ -15,10 +15,9 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, BytesMut};
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use http1guard::Speaker;
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::interim::{self, MOST_BYTES};
+use crate::interim::{MOST_BYTES, Speaker};
 
 const VERSION: &[u8] = b"HTTP/1.1 ";
 const END: &[u8] = b"\r\n\r\n";
@@ -54,7 +53,7 @@ impl Ear {
 
     fn hear(&self, status: StatusCode, fields: &HeaderMap) {
         if let Some(speaker) = &*self.0.speaker.lock().unwrap_or_else(PoisonError::into_inner) {
-            speaker.say(interim::head(status, fields));
+            speaker.say(status, fields);
         }
     }
 }
@@ -245,7 +244,7 @@ mod tests {
             let mut io = Pieces(sent.as_bytes().chunks(size).map(<[u8]>::to_vec).collect());
             let (ear, mut unread) = (Ear::default(), Unread::default());
             let turn = Aside::new().turn();
-            ear.listen(Some(turn.speaker()));
+            ear.listen(Some(&Speaker::Http1(turn.speaker().clone())));
             let mut context = Context::from_waker(Waker::noop());
             let mut seen = Vec::new();
             loop {

@@ -8,7 +8,6 @@ use http::header::HOST;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Request, Response, Uri, Version};
 use http_body::Body;
-use http1guard::Speaker;
 use plan::Sent;
 
 use super::body::PooledBody;
@@ -17,6 +16,7 @@ use super::error::{BoxError, Kind, SendError};
 use super::framing;
 use super::slot::{InFlight, Slot};
 use super::{Health, Settings, Target};
+use crate::interim::Speaker;
 
 /// What became of a request.
 type Answer<B> = Result<Response<PooledBody<B>>, SendError<B>>;
@@ -84,7 +84,7 @@ where
     }
 
     /// The same, and lets the client hear the interim answers.
-    pub fn send_heard<'s>(
+    pub(crate) fn send_heard<'s>(
         &'s self,
         request: Request<B>,
         speaker: Option<&'s Speaker>,

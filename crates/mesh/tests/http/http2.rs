@@ -1,7 +1,9 @@
 //! HTTP/2 in: with prior knowledge, and with TLS. The service behind speaks HTTP/1.1 as ever.
 
+use std::io::{Read, Write};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::harness::{Front, Upstream, WAYS, Way, run, until};
+use crate::harness::{Front, STUCK, Upstream, WAYS, Way, run, until};
 use crate::tls::{certificate, trusting};
 
 pub type Client = SendRequest<AnyBody>;
@@ -102,10 +104,12 @@ fn bodies_and_trailers_are_carried_between_the_versions() {
 #[test]
 fn streams_do_not_wait_for_each_other() {
     for way in WAYS {
-        let upstream = Upstream::script(|conn| {
+        let (go, wait) = channel();
+        let wait = Mutex::new(wait);
+        let upstream = Upstream::script(move |conn| {
             while let Some(request) = conn.request() {
                 if request.line.contains("slow") {
-                    std::thread::sleep(Duration::from_millis(300));
+                    wait.lock().unwrap().recv_timeout(STUCK).unwrap();
                 }
                 conn.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
             }
@@ -121,7 +125,8 @@ fn streams_do_not_wait_for_each_other() {
             for answer in quick {
                 assert_eq!(text(answer.await.unwrap()).await, "ok");
             }
-            assert!(!slow.is_finished(), "{way:?}: fifty streams were answered before the first");
+            // Fifty streams were answered before the first.
+            go.send(()).unwrap();
             assert_eq!(text(slow.await.unwrap().unwrap()).await, "ok");
         });
     }
@@ -260,6 +265,83 @@ fn a_body_of_http_2_that_stops_is_given_up() {
         });
         until("it is given up", || front.in_flight() == 0);
     }
+}
+
+#[test]
+fn a_request_that_is_reset_midway_is_not_whole_for_the_service() {
+    let reasons = [h2::Reason::CANCEL, h2::Reason::NO_ERROR];
+    for (way, reason) in WAYS.into_iter().flat_map(|way| reasons.map(|reason| (way, reason))) {
+        let upstream = Upstream::script(|conn| assert!(conn.request().is_none()));
+        let front = Front::new(way, &upstream);
+        run(async {
+            let stream = TcpStream::connect(front.address).await.unwrap();
+            let (mut client, connection) = h2::client::handshake(stream).await.unwrap();
+            tokio::task::spawn_local(connection);
+            let sent = request(&front, "POST", "/").body(()).unwrap();
+            let (answer, mut body) = client.send_request(sent, false).unwrap();
+            body.send_data(Bytes::from_static(b"half"), false).unwrap();
+            while upstream.connections() == 0 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            body.send_reset(reason);
+            assert!(answer.await.is_err());
+        });
+        until("it is given up", || front.in_flight() == 0);
+    }
+}
+
+#[test]
+fn an_answer_that_is_cut_is_not_whole_for_the_client() {
+    for way in WAYS {
+        for framing in ["Content-Length: 10\r\n\r\nhalf", "Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"] {
+            let upstream = Upstream::script(move |conn| {
+                while conn.request().is_some_and(|request| !request.line.contains("/cut")) {
+                    conn.send("HTTP/1.1 204 No Content\r\n\r\n");
+                }
+                conn.send(format!("HTTP/1.1 200 OK\r\n{framing}"));
+            });
+            let front = Front::new(way, &upstream);
+            run(async {
+                let mut client = connect(&front).await;
+                let answer = client.send_request(request(&front, "GET", "/cut").body(full("")).unwrap());
+                // It may be reset before its head is out.
+                if let Ok(answer) = answer.await {
+                    assert!(answer.into_body().collect().await.is_err(), "{way:?}: {framing}");
+                }
+                // The connection is none the worse for it.
+                let answer = client.send_request(request(&front, "GET", "/").body(full("")).unwrap());
+                assert_eq!(answer.await.unwrap().status(), 204, "{way:?}");
+            });
+            until("it is over", || front.in_flight() == 0);
+        }
+    }
+}
+
+/// A client that was asked, and says that it is there, is kept; one that says nothing is not.
+#[test]
+fn a_client_that_answers_no_ping_is_let_go() {
+    let upstream = Upstream::fine();
+    let front = Front::tuned(Way::Local, upstream.address(), |settings| {
+        settings.timeouts.idle = Duration::from_millis(100);
+        settings.timeouts.header = Duration::from_secs(2);
+    });
+    let mut client = std::net::TcpStream::connect(front.address).unwrap();
+    client.set_read_timeout(Some(STUCK)).unwrap();
+    client.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
+    let mut pings = 0;
+    let mut head = [0; 9];
+    while client.read_exact(&mut head).is_ok() {
+        let mut payload = vec![0; usize::from(head[1]) << 8 | usize::from(head[2])];
+        client.read_exact(&mut payload).unwrap();
+        if head[3] == 6 {
+            pings += 1;
+            if pings < 4 {
+                client.write_all(&[0, 0, 8, 6, 1, 0, 0, 0, 0]).unwrap();
+                client.write_all(&payload).unwrap();
+            }
+        }
+    }
+    assert_eq!(pings, 4);
 }
 
 /// Frames, the last one first; then the end, or nothing for ever.
