@@ -307,6 +307,7 @@ mod tests {
             ("PLACEMENT", "placement"),
             ("cinder", "volume"),
             ("swift", "object-store"),
+            ("novnc", "console"),
         ] {
             assert_eq!(services.canonical(alias).as_deref(), Some(service));
             assert_eq!(services.canonical(service).as_deref(), Some(service));

@@ -4,7 +4,7 @@ Services find each other in the catalog, as they would in production: no `endpoi
 Keystone is has to be said to each of them, since the catalog is there.
 """
 
-from .layout import HOST, INTERNAL, PASSWORD, PUBLIC, REGION, UPSTREAM, write
+from .layout import CONSOLE, HOST, INTERNAL, PASSWORD, PUBLIC, REGION, UPSTREAM, write
 
 # Services behind a proxy that says so make links with the address that clients used.
 BEHIND_PROXY = {"oslo_middleware": {"enable_proxy_headers_parsing": "true"}}
@@ -72,8 +72,8 @@ def keystone(site):
         "credential": {"key_repository": site.directory / "credential-keys"},
         # Passwords of a testbed need not be slow to check.
         "identity": {"password_hash_rounds": 4},
-        # In its own memory: it is one process. Without, each request reads a dozen tables.
-        "cache": {"enabled": "true", "backend": "dogpile.cache.memory"},
+        # In its own memory: it is one process. Without, each request reads a dozen tables. Pickled, as elsewhere: Keystone changes what it is given.
+        "cache": {"enabled": "true", "backend": "dogpile.cache.memory_pickle"},
         **BEHIND_PROXY,
     }
 
@@ -136,7 +136,12 @@ def nova(site):
         # A new compute host is found within seconds, without calling a tool.
         "scheduler": {"workers": 1, "discover_hosts_in_cells_interval": 5},
         "filter_scheduler": {"track_instance_changes": "false"},
-        "vnc": {"enabled": "false"},
+        "vnc": {
+            "enabled": "true",
+            "novncproxy_host": HOST,
+            "novncproxy_port": site.port(CONSOLE),
+            "novncproxy_base_url": site.url(CONSOLE, side(site, PUBLIC)) + "/vnc_lite.html",
+        },
         "spice": {"enabled": "false"},
         # The disks are a mebibyte, and the servers nothing: there is room for many.
         "quota": {"instances": 1000, "cores": 1000, "ram": 1 << 20},

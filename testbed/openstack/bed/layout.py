@@ -15,6 +15,9 @@ REGION = "RegionOne"
 
 # The services that listen, by the names of their APIs, in the order of their ports.
 SERVICES = ("identity", "image", "placement", "compute", "network")
+# Where the consoles of servers are is said by Nova, and not by the catalog.
+CONSOLE = "console"
+LISTENING = (*SERVICES, CONSOLE)
 # What follows the address of a service in the catalog.
 SUFFIXES = {"identity": "/v3", "compute": "/v2.1"}
 
@@ -47,7 +50,7 @@ class Site:
         self.base = bed.base_port + number * PORTS_PER_SITE
 
     def port(self, service, side=UPSTREAM):
-        return self.base + side + SERVICES.index(service)
+        return self.base + side + LISTENING.index(service)
 
     def address(self, service, side=UPSTREAM):
         return f"{HOST}:{self.port(service, side)}"
@@ -128,7 +131,7 @@ class Bed:
     def ports(self):
         shared = [self.port(which) for which in (DATABASE, BROKER, BROKER_PEERS, BROKER_NAMES)]
         sides = (UPSTREAM, PUBLIC, INTERNAL)
-        own = [site.port(service, side) for site in self.sites for service in SERVICES for side in sides]
+        own = [site.port(service, side) for site in self.sites for service in LISTENING for side in sides]
         return shared + own + [port for site in self.sites for port in (site.link_port, site.wan_port)]
 
 

@@ -4,7 +4,7 @@ import json
 import subprocess
 
 from . import wan
-from .layout import ARCHIPEL, INTERNAL, PASSWORD, PUBLIC, SERVICES, UPSTREAM, Failure, write
+from .layout import ARCHIPEL, CONSOLE, INTERNAL, PASSWORD, PUBLIC, SERVICES, UPSTREAM, Failure, write
 from .process import Process, environment, run
 
 READY_SECONDS = 60
@@ -56,6 +56,7 @@ def text(site):
             f'internal = ["{site.address(service, INTERNAL)}"]',
             f'upstreams = ["{site.url(service, UPSTREAM)}"]',
         ]
+    lines += ["", f"[services.{CONSOLE}]", f'public = ["{site.address(CONSOLE, PUBLIC)}"]', f'upstreams = ["{site.url(CONSOLE)}"]']
     return "\n".join(lines) + "\n"
 
 

@@ -4,8 +4,8 @@ import subprocess
 
 # Without nova-compute, which pulls in libvirt: its program is in python3-nova.
 PACKAGES = (
-    "keystone glance-api placement-api nova-api nova-conductor nova-scheduler neutron-server python3-openstackclient "
-    "mariadb-server rabbitmq-server uwsgi-core uwsgi-plugin-python3 python3-pymysql python3-memcache"
+    "keystone glance-api placement-api nova-api nova-conductor nova-scheduler nova-consoleproxy neutron-server "
+    "python3-openstackclient mariadb-server rabbitmq-server uwsgi-core uwsgi-plugin-python3 python3-pymysql python3-memcache"
 ).split()
 # Each asks at its installation whether to make a database or to register itself; both are done here, for each site.
 QUESTIONS = ("configure_db", "register-endpoint")

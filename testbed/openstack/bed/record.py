@@ -3,7 +3,7 @@
 import json
 
 from . import mesh, services
-from .layout import INTERNAL, PASSWORD, PUBLIC, REGION, SERVICES, SUFFIXES, UPSTREAM, write
+from .layout import INTERNAL, LISTENING, PASSWORD, PUBLIC, REGION, SERVICES, SUFFIXES, UPSTREAM, write
 
 INTERFACES = ("public", "internal")
 # What clients put behind an address that does not come from the catalog.
@@ -29,8 +29,8 @@ def one(site, found):
     processes = [*services.all_processes(site), *([mesh.process(site)] if site.bed.mode == "mesh" else [])]
     said = {
         # Where the services themselves listen, where Archipel does, and what the catalog says.
-        "upstream": {service: site.url(service, UPSTREAM) for service in SERVICES},
-        "public": {service: site.url(service, PUBLIC) for service in SERVICES},
+        "upstream": {service: site.url(service, UPSTREAM) for service in LISTENING},
+        "public": {service: site.url(service, PUBLIC) for service in LISTENING},
         "internal": {service: site.url(service, INTERNAL) for service in SERVICES},
         "catalog": {
             service: {interface: site.catalog(service, interface) for interface in INTERFACES} for service in SERVICES

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from .layout import HOST, SERVICES
+from .layout import CONSOLE, HOST, LISTENING
 from .process import PYTHON, Process, answers
 
 DRIVERS = Path(__file__).resolve().parents[1] / "drivers"
@@ -14,6 +14,7 @@ PROCESSES = {
     "placement": ("placement-api",),
     "compute": ("nova-api", "nova-conductor", "nova-scheduler", "nova-compute"),
     "network": ("neutron-server",),
+    CONSOLE: ("nova-novncproxy",),
 }
 # Asked to see whether a service is there.
 PATHS = {"identity": "/v3", "image": "/healthcheck"}
@@ -48,6 +49,7 @@ def commands(site):
         "nova-scheduler": (["nova-scheduler", *nova], {}),
         "nova-compute": ([PYTHON, DRIVERS / "nova-compute", *nova], {}),
         "neutron-server": (["neutron-server", "--config-file", config / "neutron.conf"], drivers),
+        "nova-novncproxy": (["nova-novncproxy", *nova], {}),
     }
 
 
@@ -62,7 +64,7 @@ def uwsgi(site, service, application):
     ]  # fmt: skip
 
 
-def start(site, services=SERVICES):
+def start(site, services=LISTENING):
     every = commands(site)
     for service in services:
         for name in PROCESSES[service]:
@@ -70,7 +72,7 @@ def start(site, services=SERVICES):
             process(site, name).start(command, **extra)
 
 
-def wait(site, services=SERVICES):
+def wait(site, services=LISTENING):
     for service in services:
         url = site.url(service) + PATHS.get(service, "/")
         process(site, PROCESSES[service][0]).wait(lambda url=url: answers(url), f"nothing answers at {url}")

@@ -1,19 +1,25 @@
 """A driver for nova-compute whose servers have real disks, and nothing else that is real.
 
 Nova's own fake driver never asks Glance for anything. This one fetches the image of each server, by the call that
-the libvirt driver makes, into a file that can be compared with the image; and a snapshot uploads that file.
+the libvirt driver makes, into a file that can be compared with the image; and a snapshot uploads that file. Each server
+also has a screen that VNC clients can look at.
 """
 
 import os
 
 import nova.conf
 from nova.image import glance
-from nova.virt import fake, images
+from nova.console import type as console
+from nova.virt import fake, images, screen
 
 CONF = nova.conf.CONF
 
 
 class FetchingDriver(fake.MediumFakeDriver):
+    def __init__(self, *given, **named):
+        super().__init__(*given, **named)
+        self.screens = {}
+
     def disk(self, instance):
         return os.path.join(CONF.instances_path, f"{instance.uuid}.disk")
 
@@ -35,4 +41,11 @@ class FetchingDriver(fake.MediumFakeDriver):
             os.unlink(self.disk(instance))
         except FileNotFoundError:
             pass
+        if instance.uuid in self.screens:
+            self.screens.pop(instance.uuid).close()
         return super().destroy(context, instance, *rest, **named)
+
+    def get_vnc_console(self, context, instance):
+        if instance.uuid not in self.screens:
+            self.screens[instance.uuid] = screen.Screen(instance.uuid)
+        return console.ConsoleVNC(host=screen.HOST, port=self.screens[instance.uuid].port)

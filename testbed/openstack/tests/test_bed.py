@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 
 from bed import config, mesh, process, record, services
-from bed.layout import INTERNAL, PUBLIC, SERVICES, UPSTREAM, Bed, Failure
+from bed.layout import INTERNAL, LISTENING, PUBLIC, SERVICES, UPSTREAM, Bed, Failure
 
 
 class InADirectory(unittest.TestCase):
@@ -89,7 +89,7 @@ class Addresses(InADirectory):
 
     def test_archipel_stands_in_front_of_every_service_and_knows_the_other_sites(self):
         text = mesh.text(self.bed().site("Site1"))
-        for service in SERVICES:
+        for service in LISTENING:
             self.assertIn(f"[services.{service}]", text)
         self.assertIn("[peers.Site2]", text)
         self.assertNotIn("[peers.Site1]", text)
