@@ -16,8 +16,8 @@ use crate::inflow::{Incoming, Live};
 use crate::leg::Carried;
 use crate::merging::Combine;
 use crate::problem::Problem;
-use crate::replicas::{owned, reading};
 use crate::replicas::walk;
+use crate::replicas::{owned, reading};
 
 /// What a request wants beside its scope.
 pub(super) struct Wishes {
