@@ -7,9 +7,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use outside::net::{TcpStream, system};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 
 /// Finds a peer that is gone while nothing is sent, on connections without HTTP/2's pings.
 /// (`TCP_USER_TIMEOUT` would also cut a peer that reads slowly, which is its right.)
@@ -33,7 +33,9 @@ impl Socket {
     /// Sets its options; one that refuses one still works.
     pub(crate) fn new(stream: TcpStream) -> Socket {
         let _ = stream.set_nodelay(true);
-        let _ = SockRef::from(&stream).set_tcp_keepalive(&KEEPALIVE);
+        if let Some(stream) = system(&stream) {
+            let _ = SockRef::from(stream).set_tcp_keepalive(&KEEPALIVE);
+        }
         Socket { stream, end: End::Never }
     }
 

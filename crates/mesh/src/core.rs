@@ -101,7 +101,7 @@ pub(crate) struct Shared {
     pub(crate) away: AtomicUsize,
     /// As the first core sees them.
     pub(crate) peers: Mutex<Vec<PeerSeen>>,
-    pub(crate) started: std::time::Instant,
+    pub(crate) started: tokio::time::Instant,
     /// Replicated resources, where there can be any.
     pub(crate) replicas: Option<Replicas>,
     /// Which site issued which token, where the application has tokens.
@@ -188,7 +188,7 @@ impl Core {
         if fresh.len() < bytes.len() {
             fresh.resize(RANDOM_BYTES.max(bytes.len()), 0);
             // The system always has randomness once it has started.
-            let _ = getrandom::fill(&mut fresh);
+            let _ = outside::random(&mut fresh);
         }
         let rest = fresh.len() - bytes.len();
         if let Some(last) = fresh.get(rest..) {

@@ -427,6 +427,7 @@ impl Legs {
                 }
             };
             tokio::select! {
+                biased;
                 Some(ended) = self.running.join_next(), if !self.running.is_empty() => {
                     // A task that was cancelled ends without an outcome; it was reported when it was.
                     let Ok((leg, began, outcome)) = ended else { continue };

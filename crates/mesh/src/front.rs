@@ -16,9 +16,9 @@ use hyper::service::service_fn;
 use hyper::upgrade::{Parts, Upgraded};
 use hyper_util::rt::TokioIo;
 use link::Draining;
+use outside::net::{TcpListener, TcpStream, into_system};
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -41,6 +41,7 @@ pub(crate) async fn accept(core: Rc<Core>, entry: Rc<Entry>, listener: TcpListen
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
+            biased;
             () = draining.started() => break,
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
@@ -77,17 +78,14 @@ async fn connection(
     if let Some(tls) = tls {
         return Box::pin(serve.tls(&state, tls, stream)).await;
     }
-    if state.settings().thin {
-        let Serve { core, entry, client, draining } = serve;
-        let seat = Seat { core, entry, address: client, draining };
-        let Some(other) = Box::pin(thin::serve(&seat, stream)).await else { return };
-        let Seat { core, entry, address: client, draining } = seat;
-        let serve = Serve { core, entry, client, draining };
-        return match other {
-            Other::Http1(stream) => Box::pin(serve.http1(&state, stream)).await,
-            Other::Http2(stream) => Box::pin(serve.http2(&state, stream)).await,
-        };
-    }
+    let stream = if state.settings().thin {
+        match into_system(stream) {
+            Ok(stream) => return serve.thin(&state, stream).await,
+            Err(stream) => stream,
+        }
+    } else {
+        stream
+    };
     let idle = state.settings().timeouts.idle;
     let mut first_byte = [0];
     let first = tokio::select! {
@@ -135,6 +133,18 @@ struct Serve {
 }
 
 impl Serve {
+    async fn thin(self, state: &State, stream: tokio::net::TcpStream) {
+        let Serve { core, entry, client, draining } = self;
+        let seat = Seat { core, entry, address: client, draining };
+        let Some(other) = Box::pin(thin::serve(&seat, stream)).await else { return };
+        let Seat { core, entry, address: client, draining } = seat;
+        let serve = Serve { core, entry, client, draining };
+        match other {
+            Other::Http1(stream) => Box::pin(serve.http1(state, stream)).await,
+            Other::Http2(stream) => Box::pin(serve.http2(state, stream)).await,
+        }
+    }
+
     async fn tls(self, state: &State, tls: Arc<ServerConfig>, stream: TcpStream) {
         let handshake = Box::pin(TlsAcceptor::from(tls).accept(stream));
         let patience = state.settings().timeouts.header;
@@ -181,6 +191,7 @@ impl Serve {
         let mut connection = pin!(builder.serve_connection(stream, service).with_upgrades());
         let end = Seldom::new(async move {
             tokio::select! {
+                biased;
                 () = self.draining.started() => {}
                 () = idle.longer_than(times.idle) => {}
             }

@@ -3,21 +3,21 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener as StdListener};
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http1guard::{Aside, Guarded};
 use link::{ClientTls, Drain, IdentityError, Presented, Revoked, Server, ServerTls};
+use outside::net::Bound;
 use scope::Site;
-use socket2::{Domain, Protocol, Socket, Type};
-use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{JoinHandle as Task, JoinSet, LocalSet, spawn_local};
+use tokio::time::Instant;
 
 use crate::audit::Audit;
 use crate::carry::{self, Carry, Listener, Secret};
@@ -40,9 +40,6 @@ const TICK: Duration = Duration::from_secs(5);
 
 /// How often the first core tells what it knows of the peers.
 const GLANCE: Duration = Duration::from_secs(1);
-
-/// Connections that wait to be accepted.
-const BACKLOG: i32 = 1024;
 
 /// What listens at an address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,7 +64,8 @@ pub struct Mesh {
 struct CoreHandle {
     counts: Arc<Counts>,
     commands: UnboundedSender<Command>,
-    thread: JoinHandle<()>,
+    /// Nothing where it runs on a thread that is not its own.
+    thread: Option<JoinHandle<()>>,
 }
 
 /// The keeper ends with this: nothing else closes its inbox, which all cores share.
@@ -83,7 +81,7 @@ impl Drop for KeeperHandle {
 }
 
 enum Command {
-    Apply(Arc<Snapshot>, Option<ServerTls>, Vec<(Configured, StdListener)>),
+    Apply(Arc<Snapshot>, Option<ServerTls>, Vec<(Configured, Bound)>),
     Sites(Arc<dyn Sites>),
     Hurry(Site),
     Drain(Duration),
@@ -152,6 +150,60 @@ impl Mesh {
         secret: [u8; 16],
         kept: Option<(Opening, replica::Settings)>,
     ) -> Result<Mesh, StartError> {
+        let (mut mesh, mut parts) = Mesh::prepare(settings, threads, audit, secret, kept.is_some())?;
+        // Before anything is served: what is replicated must be known then.
+        if let Some(making) = kept.and_then(|kept| parts.making(&mesh.shared, kept)) {
+            mesh.keeper = Some(keep(making)?);
+        }
+        for (index, listeners) in parts.listeners.drain(..).enumerate() {
+            let (mut handle, beginning) =
+                begin_core(index, &mesh.shared, &parts.snapshot, parts.tls.as_ref(), listeners);
+            let thread = std::thread::Builder::new()
+                .name(format!("core-{index}"))
+                .spawn(move || run_core(beginning))
+                .map_err(StartError::Thread)?;
+            handle.thread = Some(thread);
+            mesh.cores.push(handle);
+        }
+        Ok(mesh)
+    }
+
+    /// The same on the current `LocalSet`, with one core: it is gone, without a word, when that is dropped. Records
+    /// are kept on this engine, keys and long bodies in the directory of the settings.
+    #[cfg(feature = "sim")]
+    pub async fn start_here(
+        settings: Settings,
+        audit: Audit,
+        secret: [u8; 16],
+        engine: Arc<dyn store::engine::Engine>,
+        machine: replica::Settings,
+    ) -> Result<Mesh, StartError> {
+        let directory = settings.replication.as_ref().map(|own| own.directory.clone());
+        let kept = directory.map(|directory| (Opening::Engine(engine, directory), machine));
+        let (mut mesh, mut parts) =
+            Mesh::prepare(settings, NonZeroUsize::MIN, audit, secret, kept.is_some())?;
+        if let Some(making) = kept.and_then(|kept| parts.making(&mesh.shared, kept)) {
+            let orders = making.replicas.orders.clone();
+            spawn_local(keeper::begin(making).await.map_err(StartError::Replicas)?);
+            mesh.keeper = Some(KeeperHandle { orders, thread: None });
+        }
+        for (index, listeners) in parts.listeners.drain(..).enumerate() {
+            let (handle, beginning) =
+                begin_core(index, &mesh.shared, &parts.snapshot, parts.tls.as_ref(), listeners);
+            spawn_local(core(beginning));
+            mesh.cores.push(handle);
+        }
+        Ok(mesh)
+    }
+
+    /// All of a mesh that is not running yet: every port is bound.
+    fn prepare(
+        settings: Settings,
+        threads: NonZeroUsize,
+        audit: Audit,
+        secret: [u8; 16],
+        keeps: bool,
+    ) -> Result<(Mesh, Parts), StartError> {
         let limits = carry::Limits {
             per_sender: settings.limits.records_per_sender,
             lifetime: settings.limits.record_lifetime,
@@ -163,7 +215,7 @@ impl Mesh {
         let identities = identities.map(|profile| Identities::open(profile, &secret, kept_at)).transpose();
         let identities = identities.map_err(StartError::Tokens)?;
         let (orders, ordered) = unbounded_channel();
-        let replicas = kept.is_some().then(|| Replicas {
+        let replicas = keeps.then(|| Replicas {
             known: Arc::default(),
             orders,
             counts: Arc::default(),
@@ -183,29 +235,10 @@ impl Mesh {
             replicas,
             identities,
         });
-        let mut mesh = Mesh { shared, cores: Vec::new(), keeper: None, bound: Mutex::default() };
+        let mesh = Mesh { shared, cores: Vec::new(), keeper: None, bound: Mutex::default() };
         let (snapshot, tls) = snapshot(settings, &mesh.shared.revoked)?;
         let listeners = mesh.bind(&snapshot.settings, threads.get())?;
-        // Before anything is served: what is replicated must be known then.
-        if let (Some((opening, machine)), Some(replicas)) = (kept, mesh.shared.replicas.clone()) {
-            let (shared, first) = (Arc::clone(&mesh.shared), Arc::clone(&snapshot));
-            let counts = Arc::default();
-            let making = Making { shared, counts, first, replicas, orders: ordered, machine, opening };
-            mesh.keeper = Some(keep(making)?);
-        }
-        for (index, listeners) in listeners.into_iter().enumerate() {
-            let (commands, received) = unbounded_channel();
-            let _ = commands.send(Command::Apply(Arc::clone(&snapshot), tls.clone(), listeners));
-            let shared = Arc::clone(&mesh.shared);
-            let counts = Arc::<Counts>::default();
-            let (first, own) = (Arc::clone(&snapshot), Arc::clone(&counts));
-            let thread = std::thread::Builder::new()
-                .name(format!("core-{index}"))
-                .spawn(move || run_core(index, shared, own, first, received))
-                .map_err(StartError::Thread)?;
-            mesh.cores.push(CoreHandle { counts, commands, thread });
-        }
-        Ok(mesh)
+        Ok((mesh, Parts { snapshot, tls, listeners, ordered: Some(ordered) }))
     }
 
     /// Takes on new settings. Requests in flight end under the old ones; on an error nothing changes.
@@ -328,7 +361,7 @@ impl Mesh {
         }
         self.tell_keeper(Order::Drain(patience));
         for core in self.cores {
-            let _ = core.thread.join();
+            let _ = core.thread.map(JoinHandle::join);
         }
         if let Some(thread) = self.keeper.and_then(|mut keeper| keeper.thread.take()) {
             let _ = thread.join();
@@ -336,11 +369,7 @@ impl Mesh {
     }
 
     /// Binds what is new, once for each core, and forgets what is gone.
-    fn bind(
-        &self,
-        settings: &Settings,
-        cores: usize,
-    ) -> Result<Vec<Vec<(Configured, StdListener)>>, StartError> {
+    fn bind(&self, settings: &Settings, cores: usize) -> Result<Vec<Vec<(Configured, Bound)>>, StartError> {
         let mut bound = self.bound.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let wanted = wanted(settings);
         let mut new = BTreeMap::new();
@@ -348,11 +377,11 @@ impl Mesh {
         for place in wanted.iter().filter(|place| !bound.contains_key(*place)) {
             let mut address = place.1;
             if !bound.values().any(|ours| *ours == address) {
-                probe(address).map_err(|source| StartError::Bind { address, source })?;
+                outside::net::probe(address).map_err(|source| StartError::Bind { address, source })?;
             }
             for listeners in &mut listeners {
-                let listener =
-                    listen(address).map_err(|source| StartError::Bind { address: place.1, source })?;
+                let listener = outside::net::bind(address)
+                    .map_err(|source| StartError::Bind { address: place.1, source })?;
                 // With port 0 the first one chooses, and the others share its choice.
                 address =
                     listener.local_addr().map_err(|source| StartError::Bind { address: place.1, source })?;
@@ -363,6 +392,26 @@ impl Mesh {
         bound.retain(|place, _| wanted.contains(place));
         bound.extend(new);
         Ok(listeners)
+    }
+}
+
+/// What the parts of a mesh begin with.
+struct Parts {
+    snapshot: Arc<Snapshot>,
+    tls: Option<ServerTls>,
+    listeners: Vec<Vec<(Configured, Bound)>>,
+    ordered: Option<UnboundedReceiver<Order>>,
+}
+
+impl Parts {
+    fn making(
+        &mut self,
+        shared: &Arc<Shared>,
+        (opening, machine): (Opening, replica::Settings),
+    ) -> Option<Making> {
+        let (replicas, orders) = (shared.replicas.clone()?, self.ordered.take()?);
+        let (shared, first) = (Arc::clone(shared), Arc::clone(&self.snapshot));
+        Some(Making { shared, counts: Arc::default(), first, replicas, orders, machine, opening })
     }
 }
 
@@ -392,36 +441,6 @@ fn wanted(settings: &Settings) -> Vec<Configured> {
     wanted
 }
 
-/// Whether an address is free. A listener that shares its address with those of the other cores would
-/// share it with another process of the same user too, and each would get some of the connections.
-fn probe(address: SocketAddr) -> io::Result<()> {
-    if address.port() == 0 {
-        return Ok(());
-    }
-    let socket = socket(address)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)
-}
-
-/// A listener that shares its address with those of the other cores.
-fn listen(address: SocketAddr) -> io::Result<StdListener> {
-    let socket = socket(address)?;
-    socket.set_reuse_port(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
-}
-
-fn socket(address: SocketAddr) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    if address.is_ipv6() {
-        socket.set_only_v6(true)?;
-    }
-    socket.set_nonblocking(true)?;
-    Ok(socket)
-}
-
 fn snapshot(settings: Settings, revoked: &Revoked) -> Result<(Arc<Snapshot>, Option<ServerTls>), StartError> {
     let identity = settings.link.as_ref().map(|link| Arc::clone(&link.identity));
     let client_tls = identity.as_deref().map(|identity| ClientTls::new(identity, revoked));
@@ -436,29 +455,51 @@ fn snapshot(settings: Settings, revoked: &Revoked) -> Result<(Arc<Snapshot>, Opt
     Ok((Arc::new(Snapshot { settings, health, client_tls }), server_tls))
 }
 
-fn run_core(
+/// What a core begins with.
+struct Beginning {
     index: usize,
     shared: Arc<Shared>,
     counts: Arc<Counts>,
     first: Arc<Snapshot>,
     commands: UnboundedReceiver<Command>,
-) {
+}
+
+fn begin_core(
+    index: usize,
+    shared: &Arc<Shared>,
+    snapshot: &Arc<Snapshot>,
+    tls: Option<&ServerTls>,
+    listeners: Vec<(Configured, Bound)>,
+) -> (CoreHandle, Beginning) {
+    let (commands, received) = unbounded_channel();
+    let _ = commands.send(Command::Apply(Arc::clone(snapshot), tls.cloned(), listeners));
+    let counts = Arc::<Counts>::default();
+    let (shared, first) = (Arc::clone(shared), Arc::clone(snapshot));
+    let beginning = Beginning { index, shared, counts: Arc::clone(&counts), first, commands: received };
+    (CoreHandle { counts, commands, thread: None }, beginning)
+}
+
+fn run_core(beginning: Beginning) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
-    LocalSet::new().block_on(&runtime, async move {
-        // Peers and upstreams are connected to by tasks of this core: it is made here.
-        let core = Rc::new(Core::new(shared, counts, first));
-        let timed = Rc::clone(&core);
-        spawn_local(async move { timed.alarms.ring().await });
-        let running = Running {
-            core,
-            index,
-            presented: None,
-            listening: BTreeMap::new(),
-            leaving: JoinSet::new(),
-            checks: Vec::new(),
-        };
-        running.follow(commands).await;
-    });
+    LocalSet::new().block_on(&runtime, core(beginning));
+}
+
+/// A core, on the current `LocalSet`.
+async fn core(beginning: Beginning) {
+    let Beginning { index, shared, counts, first, commands } = beginning;
+    // Peers and upstreams are connected to by tasks of this core: it is made here.
+    let core = Rc::new(Core::new(shared, counts, first));
+    let timed = Rc::clone(&core);
+    spawn_local(async move { timed.alarms.ring().await });
+    let running = Running {
+        core,
+        index,
+        presented: None,
+        listening: BTreeMap::new(),
+        leaving: JoinSet::new(),
+        checks: Vec::new(),
+    };
+    running.follow(commands).await;
 }
 
 /// One core at work.
@@ -479,6 +520,7 @@ impl Running {
         let (mut tick, mut glance) = (tokio::time::interval(TICK), tokio::time::interval(GLANCE));
         loop {
             let command = tokio::select! {
+                biased;
                 command = commands.recv() => command,
                 _ = tick.tick() => {
                     self.core.state().sweep();
@@ -518,7 +560,7 @@ impl Running {
         }
     }
 
-    fn listen(&mut self, snapshot: &Snapshot, listeners: Vec<(Configured, StdListener)>) {
+    fn listen(&mut self, snapshot: &Snapshot, listeners: Vec<(Configured, Bound)>) {
         let wanted = wanted(&snapshot.settings);
         // Those that have left by now need no remembering.
         while self.leaving.try_join_next().is_some() {}
@@ -531,7 +573,7 @@ impl Running {
             self.leaving.spawn_local(async { drop(task.await) });
         }
         for (place, listener) in listeners {
-            let Ok(listener) = TcpListener::from_std(listener) else { continue };
+            let Ok(listener) = listener.listen() else { continue };
             let (drain, draining) = Drain::new();
             let core = Rc::clone(&self.core);
             let task = match (&place.0, &self.presented) {

@@ -156,7 +156,7 @@ impl Asker<'_> {
         if !self.core.shared.audit.is_on() {
             return None;
         }
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let now = outside::time_of_day().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let line = json!({
             "time": now.as_secs_f64(),
             "client": self.client.to_string(),

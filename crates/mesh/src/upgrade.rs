@@ -80,6 +80,7 @@ where
         }
     };
     tokio::select! {
+        biased;
         () = carried => {}
         () = silent => {}
     }

@@ -48,6 +48,16 @@ impl Pool {
         })
     }
 
+    /// No threads: jobs are done where they are given.
+    pub(crate) fn here() -> Pool {
+        let (_, ended) = tokio::sync::mpsc::channel(1);
+        Pool {
+            jobs: Mutex::new(None),
+            places: Arc::new(Semaphore::new(PLACES)),
+            ended: tokio::sync::Mutex::new(ended),
+        }
+    }
+
     /// Waits until there is a place among the jobs.
     pub(crate) async fn place(&self) -> Result<Place, Error> {
         Arc::clone(&self.places).acquire_owned().await.map_err(|_| Error::Closed)

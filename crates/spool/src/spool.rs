@@ -75,13 +75,27 @@ impl Spool {
         Self::open_on(move || Ok(Arc::new(Directory::open(&directory)?)), quota, key).await
     }
 
+    /// The same without threads: whoever calls waits for the disk. For a simulation, which has one thread.
+    pub async fn open_here(directory: &Path, quota: u64, key: Key) -> Result<Spool, Error> {
+        let directory = directory.to_owned();
+        Self::open_with(Pool::here(), move || Ok(Arc::new(Directory::open(&directory)?)), quota, key).await
+    }
+
     /// Opens the spool on a disk of the caller's.
     pub async fn open_on(
         disk: impl FnOnce() -> Result<Arc<dyn Disk>, Error> + Send + 'static,
         quota: u64,
         key: Key,
     ) -> Result<Spool, Error> {
-        let pool = Pool::start()?;
+        Self::open_with(Pool::start()?, disk, quota, key).await
+    }
+
+    async fn open_with(
+        pool: Pool,
+        disk: impl FnOnce() -> Result<Arc<dyn Disk>, Error> + Send + 'static,
+        quota: u64,
+        key: Key,
+    ) -> Result<Spool, Error> {
         let wrapping = key.clone();
         let (disk, found) = pool
             .run(move || {

@@ -4,13 +4,14 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use outside::net::{TcpStream, connect, from_system};
 use rustls::pki_types::ServerName;
-use tokio::net::{TcpSocket, TcpStream, lookup_host};
-use tokio::time::timeout;
+use tokio::net::{TcpSocket, lookup_host};
+use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -94,6 +95,7 @@ pub(super) async fn small(
             .await
             .map_err(|error| ConnectError::new(step, error))?;
         tokio::select! {
+            biased;
             // An error only says that the stream is gone; how it ended is told below.
             // That is also what the round trip is told by. The time to connect would be that to whatever is
             // in between and accepts for the peer.
@@ -155,13 +157,13 @@ async fn tcp(address: &str, source: Option<IpAddr>) -> Result<Socket, ConnectErr
 }
 
 async fn connect_from(source: Option<IpAddr>, address: SocketAddr) -> io::Result<TcpStream> {
-    let Some(source) = source else { return TcpStream::connect(address).await };
+    let Some(source) = source else { return connect(address).await };
     if source.is_ipv4() != address.is_ipv4() {
         return Err(io::Error::other(format!("{address} cannot be reached from {source}")));
     }
     let socket = if source.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.bind(SocketAddr::new(source, 0))?;
-    socket.connect(address).await
+    socket.connect(address).await.map(from_system)
 }
 
 async fn shake(stream: Socket, tls: &ToSite) -> Result<TlsStream<Socket>, ConnectError> {

@@ -3,12 +3,12 @@
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::Request;
 use http_body_util::Empty;
 use tokio::task::{AbortHandle, spawn_local};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::connect::{self, Connected, Small};
 use super::exchange::{Exchange, Outgoing};
@@ -106,6 +106,7 @@ async fn keep(peer: Rc<Peer>, index: usize) {
                 peer.spares.refill(&peer);
                 let start = Instant::now();
                 let ended = tokio::select! {
+                    biased;
                     ended = connection => Ended::Lost(ended),
                     () = watch(&peer, line, sender, &reads) => Ended::Unused,
                 };

@@ -3,10 +3,11 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::{Request, Response};
 use tokio::task::spawn_local;
+use tokio::time::Instant;
 
 use super::connect::{self, Long};
 use super::error::{Kind, SendError};

@@ -99,7 +99,9 @@ impl Settings {
 
 /// A wait between these two, by chance. Without randomness it is only less spread.
 fn between(least: Duration, most: Duration) -> Duration {
-    let chance = f64::from(getrandom::u32().unwrap_or(0)) / f64::from(u32::MAX);
+    let mut chance = [0; 4];
+    let _ = outside::random(&mut chance);
+    let chance = f64::from(u32::from_le_bytes(chance)) / f64::from(u32::MAX);
     least + most.saturating_sub(least).mul_f64(chance)
 }
 

@@ -21,8 +21,8 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use outside::net::{TcpListener, TcpStream};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -149,6 +149,7 @@ impl<W> Server<W> {
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
+                biased;
                 () = draining.started() => break,
                 Some(_) = connections.join_next() => {}
                 accepted = listener.accept() => match accepted {
@@ -192,6 +193,7 @@ impl<W> Server<W> {
         let tls = self.presented.now();
         let handshake = TlsAcceptor::from(tls.config).accept(Socket::new(stream));
         let mut stream = tokio::select! {
+            biased;
             () = draining.started() => return,
             stream = timeout(self.limits.handshake_timeout, handshake) => match stream {
                 Ok(Ok(stream)) => stream,
@@ -231,6 +233,7 @@ impl<W> Server<W> {
         });
         let mut connection = pin!(self.http2().serve_connection(stream, service));
         tokio::select! {
+            biased;
             _ = connection.as_mut() => return,
             () = draining.started() => connection.as_mut().graceful_shutdown(),
         }
@@ -255,11 +258,13 @@ impl<W> Server<W> {
         let mut connection = pin!(connection.with_upgrades());
         let mut gone = pin!(gone(end));
         tokio::select! {
+            biased;
             _ = connection.as_mut() => return,
             () = gone.as_mut() => return,
             () = draining.started() => connection.as_mut().graceful_shutdown(),
         }
         tokio::select! {
+            biased;
             _ = connection => {}
             () = gone => {}
         }

@@ -253,7 +253,7 @@ pub(crate) async fn sender(
 /// Who sent it, as far as the mesh knows: the user, where tokens tell; else a hash of the token or the address.
 fn who(settings: &Settings, sent: &Sent<'_>) -> Who {
     let (carried, sender) = (sent.carried, sent.by.as_ref());
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let now = outside::time_of_day().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let hash = || carried.map_or_else(String::new, |carried| carried.sender.to_string());
     Who {
         site: settings.site.clone(),

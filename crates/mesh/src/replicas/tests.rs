@@ -260,7 +260,7 @@ impl Stage {
             local: 0.into(),
             away: 0.into(),
             peers: std::sync::Mutex::default(),
-            started: Instant::now(),
+            started: tokio::time::Instant::now(),
             replicas: Some(Replicas { known, orders, counts: Arc::default(), spool: Arc::default() }),
             identities: None,
         };

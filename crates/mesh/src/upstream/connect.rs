@@ -10,9 +10,9 @@ use std::time::Duration;
 use http_body::Body;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
+use outside::net::{TcpStream, into_system};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -68,7 +68,8 @@ pub(super) async fn connect_plain(
     settings: &Settings,
 ) -> Result<Plain, (Kind, BoxError)> {
     let open = Open::one_more(target, open, settings.max_connections_per_target)?;
-    let stream = dial(tcp(target), target, settings.connect_timeout).await?;
+    let own = async { into_system(tcp(target).await?).map_err(|_| io::Error::other("not the system's")) };
+    let stream = dial(own, target, settings.connect_timeout).await?;
     Ok(Plain { stream, _open: open })
 }
 
@@ -91,7 +92,7 @@ fn host(target: &Target) -> &str {
 }
 
 async fn tcp(target: &Target) -> io::Result<TcpStream> {
-    let tcp = TcpStream::connect((host(target), target.port)).await?;
+    let tcp = outside::net::dial(host(target), target.port).await?;
     tcp.set_nodelay(true)?;
     Ok(tcp)
 }

@@ -4,7 +4,6 @@
 //! there, its message finds the body here, or waits until it is. What no write ever names goes again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +23,7 @@ use super::book::Book;
 use super::execute::{Lacking, spooled};
 use super::pull::{self, Progress};
 use super::vault::Vault;
-use super::{Keeper, News, copy, peers};
+use super::{Keeper, News, Opening, copy, peers};
 use crate::replicas::request::{Content, Kept};
 use crate::replicas::upload::Coming;
 use crate::replicas::wire;
@@ -88,13 +87,19 @@ struct Offer {
 }
 
 /// Opens the spool in a directory. What no recorded write, nor a state on its way into the service, names is gone.
-pub(super) async fn open(directory: &Path, quota: u64, vault: &Vault, book: &Book) -> Result<Bodies, String> {
+pub(super) async fn open(
+    opening: &Opening,
+    quota: u64,
+    vault: &Vault,
+    book: &Book,
+) -> Result<Bodies, String> {
+    let directory = opening.directory();
     let at = |why: String| format!("bodies of replicated resources, {}: {why}", directory.display());
     let copies = copy::bodies(vault).await.map_err(|error| at(error.to_string()))?;
     let states: BTreeSet<Id> = copies.values().flatten().copied().collect();
     let spool = async {
         let key = spool::Key::load_or_create(&directory.join(KEY))?;
-        let spool = Spool::open(&directory.join(DIRECTORY), quota, key).await?;
+        let spool = opening.spool(&directory.join(DIRECTORY), quota, key).await?;
         spool.retain(|id| book.needs(id) || states.contains(&id)).await?;
         Ok(spool)
     };

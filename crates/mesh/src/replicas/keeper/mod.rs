@@ -39,7 +39,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::Response;
@@ -48,7 +48,7 @@ use replica::{
     Timer,
 };
 use scope::Site;
-use spool::{Id, Stored};
+use spool::{Id, Spool, Stored};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::{AbortHandle, LocalSet};
@@ -170,7 +170,7 @@ pub(crate) enum Opening {
     /// In this directory.
     Directory(std::path::PathBuf),
     /// On this engine, with keys and long bodies in that directory.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "sim"))]
     Engine(Arc<dyn store::engine::Engine>, std::path::PathBuf),
 }
 
@@ -178,8 +178,17 @@ impl Opening {
     fn directory(&self) -> &Path {
         match self {
             Opening::Directory(directory) => directory,
-            #[cfg(test)]
+            #[cfg(any(test, feature = "sim"))]
             Opening::Engine(_, directory) => directory,
+        }
+    }
+
+    /// A simulated site has one thread, which waits for no other.
+    async fn spool(&self, directory: &Path, quota: u64, key: spool::Key) -> Result<Spool, spool::Error> {
+        match self {
+            #[cfg(feature = "sim")]
+            Opening::Engine(..) => Spool::open_here(directory, quota, key).await,
+            _ => Spool::open(directory, quota, key).await,
         }
     }
 }
@@ -191,14 +200,20 @@ pub(crate) fn run(making: Making, opened: std::sync::mpsc::SyncSender<Result<(),
         Err(error) => return drop(opened.send(Err(error.to_string()))),
     };
     LocalSet::new().block_on(&runtime, async move {
-        match Keeper::open(making).await {
-            Ok((keeper, orders, news)) => {
+        match begin(making).await {
+            Ok(keeping) => {
                 let _ = opened.send(Ok(()));
-                keeper.follow(orders, news).await;
+                keeping.await;
             }
             Err(why) => drop(opened.send(Err(why))),
         }
     });
+}
+
+/// Opens a keeper on the current `LocalSet`. What is returned is its work, until it is drained.
+pub(crate) async fn begin(making: Making) -> Result<impl Future<Output = ()>, String> {
+    let (keeper, orders, news) = Keeper::open(making).await?;
+    Ok(keeper.follow(orders, news))
 }
 
 struct Keeper {
@@ -240,7 +255,7 @@ impl Keeper {
         let mut orphaned = Vec::new();
         book.erase_orphans(&records, &mut orphaned);
         let quota = making.first.settings.replication.as_ref().map_or(0, |own| own.quota);
-        let bodies = bodies::open(making.opening.directory(), quota, &vault, &book).await?;
+        let bodies = bodies::open(&making.opening, quota, &vault, &book).await?;
         let _ = making.replicas.spool.set(bodies.spool.clone());
         let machine = Machine::restore(here.clone(), making.machine, records);
         let (news, told) = unbounded_channel();
@@ -287,14 +302,16 @@ impl Keeper {
         loop {
             let end = self.ending.unwrap_or_else(far);
             tokio::select! {
+                // What is seldom comes first: those that are often ready must not keep it waiting.
+                biased;
+                () = tokio::time::sleep_until(end) => break,
+                _ = glance.tick() => self.look(),
+                // The keeper has a sender itself.
+                Some(told) = news.recv() => self.hear(told),
                 order = orders.recv() => match order {
                     Some(order) => self.order(order),
                     None => self.ending = self.ending.or(Some(Instant::now())),
                 },
-                // The keeper has a sender itself.
-                Some(told) = news.recv() => self.hear(told),
-                _ = glance.tick() => self.look(),
-                () = tokio::time::sleep_until(end) => break,
             }
             for _ in 0..TOGETHER {
                 match (news.try_recv(), orders.try_recv()) {
@@ -497,7 +514,7 @@ async fn open_vault(opening: &Opening) -> Result<Vault, String> {
     let at = |directory: &Path, why: String| format!("replicated resources, {}: {why}", directory.display());
     match opening {
         Opening::Directory(directory) => Vault::open(directory).await.map_err(|why| at(directory, why)),
-        #[cfg(test)]
+        #[cfg(any(test, feature = "sim"))]
         Opening::Engine(engine, directory) => {
             let seal = seal::Seal::open(directory, true)?;
             Vault::on(Arc::clone(engine), seal).await.map_err(|error| at(directory, error.to_string()))
@@ -515,6 +532,6 @@ fn far() -> Instant {
 }
 
 fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = outside::time_of_day().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }

@@ -8,7 +8,8 @@
 mod watch;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Instant;
+
+use tokio::time::Instant;
 
 pub use watch::{Check, watch};
 

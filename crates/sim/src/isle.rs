@@ -1,0 +1,295 @@
+//! One site: a mesh that can crash, and what survives it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use link::{Authority, Identity, Revoked};
+use mesh::upstream::Target;
+use mesh::{Audit, Limits, Link, Mesh, Replication, Service, Settings, Sites, Timeouts};
+use outside::world::{self, World};
+use profile::Profile;
+use scope::{Dialect, Site};
+use tempfile::TempDir;
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::Instant;
+
+use crate::app::{App, Images};
+use crate::chance::Chance;
+use crate::disk::{Copy, Disk};
+use crate::network::{Network, Stop};
+use crate::trace::Trace;
+use crate::world::{Outside, app_host, mesh_host};
+
+/// What clients, services and sites are at.
+pub const PUBLIC: u16 = 80;
+const SERVICE: u16 = 9292;
+const LINK: u16 = 7000;
+
+/// The sites of a run are the first of these.
+pub const NAMES: [&str; 5] = ["A", "B", "C", "D", "E"];
+
+const PROFILE: &str = "description = 'images'\n[propagation]\ntracestate = true\n[lists]\nid = 'id'\ntag = 'scope_site'\n\
+    [[kinds]]\nname = 'image'\nservice = 'image'\npath = '/images'\n\
+    operations = [{ method = 'POST', below = '/add', class = 'add' }]\n";
+
+/// The name of a site.
+#[must_use]
+pub fn site(index: usize) -> Site {
+    Site::new(NAMES[index]).unwrap()
+}
+
+/// Who each site is. Made once: it takes long, and no run depends on it.
+pub struct Identities(Vec<Arc<Identity>>);
+
+impl Identities {
+    /// One of each.
+    #[must_use]
+    pub fn make() -> Identities {
+        let authority = Authority::create("Simulation").unwrap();
+        Identities(NAMES.iter().map(|name| Arc::new(authority.issue(name).unwrap())).collect())
+    }
+}
+
+/// One site.
+pub struct Isle {
+    /// Which.
+    pub index: usize,
+    /// Its service.
+    pub app: App,
+    /// Its disk.
+    pub disk: Disk,
+    /// How wrong its clock is, in milliseconds.
+    pub clock: Rc<Cell<i64>>,
+    network: Network,
+    identity: Arc<Identity>,
+    directory: TempDir,
+    seed: u64,
+    starts: u64,
+    begin: Instant,
+    trace: Trace,
+    running: Option<Running>,
+    backup: Option<(Copy, Images)>,
+    /// Since when its mesh runs.
+    pub up: Rc<Cell<Option<Instant>>>,
+}
+
+struct Running {
+    tasks: Rc<RefCell<Option<LocalSet>>>,
+    world: Rc<dyn World>,
+    mesh: Rc<RefCell<Option<Result<Mesh, String>>>>,
+}
+
+impl Isle {
+    /// A site that does not run yet.
+    #[must_use]
+    pub fn new(index: usize, seed: u64, network: &Network, identities: &Identities, trace: &Trace) -> Isle {
+        let name = NAMES[index];
+        let app = App::new(name, Chance::new(seed, &format!("app {name}")), trace);
+        spawn_local(app.clone().serve(network.clone(), SocketAddr::new(app_host(index), SERVICE)));
+        let directory = tempfile::Builder::new().tempdir_in(scratch()).unwrap();
+        // A key that is there needs not to be made, and made durable.
+        for file in ["replicas.key", "spool.key"] {
+            let path = directory.path().join(file);
+            std::fs::write(&path, [7; 32]).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        Isle {
+            index,
+            app,
+            disk: Disk::new(Chance::new(seed, &format!("disk {name}"))),
+            clock: Rc::default(),
+            network: network.clone(),
+            identity: Arc::clone(&identities.0[index]),
+            directory,
+            seed,
+            starts: 0,
+            begin: Instant::now(),
+            trace: trace.clone(),
+            running: None,
+            backup: None,
+            up: Rc::default(),
+        }
+    }
+
+    /// Starts its mesh, which sees the sites so. It runs when this returns.
+    pub async fn start(&mut self, sites: Arc<dyn Sites>) {
+        if self.running.is_some() {
+            return;
+        }
+        self.starts += 1;
+        let host = mesh_host(self.index);
+        self.network.start(host);
+        let chance = Chance::new(self.seed, &format!("mesh {} {}", self.index, self.starts));
+        let outside = Outside::new(host, &self.network, chance, self.begin, &self.clock);
+        let world: Rc<dyn World> = Rc::new(outside);
+        let tasks = Rc::new(RefCell::new(Some(LocalSet::new())));
+        let mesh = Rc::<RefCell<Option<Result<Mesh, String>>>>::default();
+        let (settings, engine, made) = (self.settings(sites), self.disk.open(), Rc::clone(&mesh));
+        if let Some(tasks) = &*tasks.borrow() {
+            tasks.spawn_local(async move {
+                let started = Mesh::start_here(settings, Audit::none(), [7; 16], engine, machine()).await;
+                made.replace(Some(started.map_err(|error| error.to_string())));
+            });
+        }
+        spawn_local(Driven { tasks: Rc::clone(&tasks), world: Rc::clone(&world) });
+        self.running = Some(Running { tasks, world, mesh: Rc::clone(&mesh) });
+        while mesh.borrow().is_none() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let fault = mesh.borrow().as_ref().and_then(|made| made.as_ref().err().cloned());
+        let how = fault.map_or("runs".to_owned(), |fault| format!("does not start: {fault}"));
+        self.trace.say(format!("{}: {how}", NAMES[self.index]));
+        self.up.set(Some(Instant::now()));
+    }
+
+    /// Ends its mesh at this moment.
+    pub fn crash(&mut self, how: Stop) {
+        let Some(running) = self.running.take() else { return };
+        self.up.set(None);
+        self.network.stop(mesh_host(self.index), how);
+        let (kept, lost) = self.disk.crash();
+        self.trace.say(format!(
+            "{}: crashes ({how:?}); on its way to the disk: {kept} kept, {lost} lost",
+            NAMES[self.index]
+        ));
+        let tasks = running.tasks.borrow_mut().take();
+        world::within(Some(running.world), || {
+            drop(running.mesh.take());
+            drop(tasks);
+        });
+    }
+
+    /// Remembers what is durable here, and in its service, now.
+    pub fn back_up(&mut self) {
+        self.backup = Some((self.disk.copy(), self.app.images()));
+    }
+
+    /// Puts both back, where something was remembered. Its mesh must not run.
+    pub fn restore(&mut self) -> bool {
+        let Some((copy, images)) = self.backup.take().filter(|_| self.running.is_none()) else {
+            return false;
+        };
+        self.disk.restore(&copy);
+        self.app.restore(images);
+        true
+    }
+
+    /// Asks something of its mesh, if it runs.
+    pub fn with_mesh<T>(&self, ask: impl FnOnce(&Mesh) -> T) -> Option<T> {
+        let running = self.running.as_ref()?;
+        let mesh = running.mesh.borrow();
+        mesh.as_ref()?.as_ref().ok().map(ask)
+    }
+
+    /// What its mesh said when it did not start.
+    #[must_use]
+    pub fn fault(&self) -> Option<String> {
+        self.running.as_ref()?.mesh.borrow().as_ref()?.as_ref().err().cloned()
+    }
+
+    fn settings(&self, sites: Arc<dyn Sites>) -> Settings {
+        let profile = Profile::read(PROFILE).unwrap();
+        let upstream = Target { host: app_host(self.index).to_string(), port: SERVICE, tls: None };
+        let service = Service {
+            public: vec![SocketAddr::new(mesh_host(self.index), PUBLIC)],
+            internal: Vec::new(),
+            upstreams: vec![upstream],
+            tls: None,
+            scope: None,
+            strict: false,
+            settle: false,
+            health: None,
+        };
+        Settings {
+            site: site(self.index),
+            dialect: Dialect { services: profile.services(), ..Dialect::default() },
+            sites,
+            profile,
+            observe: false,
+            tokens: None,
+            thin: false,
+            services: BTreeMap::from([("image".to_owned(), service)]),
+            link: Some(Link {
+                listen: SocketAddr::new(mesh_host(self.index), LINK),
+                identity: Arc::clone(&self.identity),
+                source: None,
+                revoked: Revoked::default(),
+                backstage: None,
+            }),
+            replication: Some(Replication {
+                directory: self.directory.path().to_owned(),
+                quota: 64 << 20,
+                inline: 1 << 20,
+                credentials: BTreeMap::from([("image".to_owned(), Vec::new())]),
+                accept_from: None,
+                webhook: None,
+            }),
+            limits: Limits {
+                header_bytes: 32 << 10,
+                headers: 100,
+                connections: 1000,
+                requests: 200,
+                requests_per_peer: 200,
+                records_per_sender: 10_000,
+                record_lifetime: Duration::from_mins(5),
+                replay_bytes: 64 << 10,
+            },
+            timeouts: Timeouts {
+                header: Duration::from_secs(10),
+                idle: Duration::from_mins(1),
+                connect: Duration::from_secs(3),
+                response: Duration::from_secs(10),
+                peer_response: Duration::from_secs(15),
+                body_idle: Duration::from_secs(10),
+                hedge: Duration::from_millis(200),
+            },
+        }
+    }
+}
+
+/// The address of a site's link.
+#[must_use]
+pub fn link_address(index: usize) -> String {
+    SocketAddr::new(mesh_host(index), LINK).to_string()
+}
+
+/// Retries and comparisons come sooner than an operator would want them: a run has minutes, not days.
+fn machine() -> replica::Settings {
+    replica::Settings {
+        retry_ms: 500,
+        max_retry_ms: 4_000,
+        survey_ms: 15_000,
+        sweep_ms: 12_000,
+        ..replica::Settings::default()
+    }
+}
+
+/// Where files are in memory, if there is such a place: nothing here has to survive.
+fn scratch() -> std::path::PathBuf {
+    let memory = std::path::PathBuf::from("/dev/shm");
+    if memory.is_dir() { memory } else { std::env::temp_dir() }
+}
+
+/// The tasks of a site, in its world, until they are taken away.
+struct Driven {
+    tasks: Rc<RefCell<Option<LocalSet>>>,
+    world: Rc<dyn World>,
+}
+
+impl Future for Driven {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut tasks = self.tasks.borrow_mut();
+        let Some(tasks) = tasks.as_mut() else { return Poll::Ready(()) };
+        let _ = world::within(Some(Rc::clone(&self.world)), || Pin::new(tasks).poll(context));
+        Poll::Pending
+    }
+}

@@ -1,0 +1,139 @@
+//! `archipel-sim`: runs of simulated sites, by their seeds.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is a command")]
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use sim::isle::Identities;
+use sim::minimise::minimise;
+use sim::run::{Report, run};
+use sim::schedule::Schedule;
+
+/// Runs whole sites of Archipel over a simulated network, disk and clock, and checks what it promises.
+#[derive(Parser)]
+#[command(name = "archipel-sim")]
+struct Options {
+    /// Run this seed alone, and print what happened.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Run so many seeds.
+    #[arg(long, default_value_t = 100)]
+    seeds: u64,
+    /// Begin with this one.
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+    /// Run so many at a time.
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// End with the first that fails.
+    #[arg(long)]
+    stop: bool,
+    /// Look for the shortest schedule of a seed that fails, with at most so many runs.
+    #[arg(long, default_value_t = 200)]
+    minimise: usize,
+}
+
+/// One seed of a campaign.
+struct Ran {
+    seed: u64,
+    took: Duration,
+    report: Report,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    match options.seed {
+        Some(seed) => replay(seed),
+        None => campaign(&options),
+    }
+}
+
+fn replay(seed: u64) -> ExitCode {
+    let report = run(&Schedule::of(seed), &Identities::make());
+    for line in &report.trace {
+        println!("{line}");
+    }
+    if report.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn campaign(options: &Options) -> ExitCode {
+    let jobs =
+        options.jobs.or_else(|| std::thread::available_parallelism().ok().map(Into::into)).unwrap_or(1);
+    let (next, end) = (AtomicU64::new(options.from), options.from.saturating_add(options.seeds));
+    let (ran, stop) = (Mutex::new(Vec::new()), AtomicU64::new(0));
+    let begin = Instant::now();
+    let identities = Identities::make();
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                while stop.load(Ordering::Relaxed) == 0 {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= end {
+                        return;
+                    }
+                    let begin = Instant::now();
+                    let mut report = run(&Schedule::of(seed), &identities);
+                    let failed = !report.violations.is_empty();
+                    if !failed {
+                        report.trace = Vec::new();
+                    } else if options.stop {
+                        stop.store(1, Ordering::Relaxed);
+                    }
+                    let took = begin.elapsed();
+                    ran.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(Ran {
+                        seed,
+                        took,
+                        report,
+                    });
+                }
+            });
+        }
+    });
+    let mut ran = ran.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    ran.sort_by_key(|ran| ran.seed);
+    summary(&mut ran, begin.elapsed());
+    let failed = ran.iter().find(|ran| !ran.report.violations.is_empty());
+    let Some(failed) = failed else { return ExitCode::SUCCESS };
+    shortest(failed.seed, &identities, options.minimise);
+    ExitCode::FAILURE
+}
+
+fn summary(ran: &mut [Ran], took: Duration) {
+    let simulated: Duration = ran.iter().map(|ran| ran.report.simulated).sum();
+    println!("{} schedules, {} s of simulated time, in {} s", ran.len(), simulated.as_secs(), took.as_secs());
+    let mut counts = BTreeMap::<(&str, &str), u64>::new();
+    for ran in &*ran {
+        let faults = ran.report.faults.iter().map(|(kind, count)| (("fault", *kind), count));
+        let requests = ran.report.requests.iter().map(|(kind, count)| (("request", *kind), count));
+        for (kind, count) in faults.chain(requests) {
+            *counts.entry(kind).or_default() += count;
+        }
+    }
+    for ((what, kind), count) in counts {
+        println!("  {what:<8} {kind:<16} {count}");
+    }
+    let mut slowest: Vec<&Ran> = ran.iter().collect();
+    slowest.sort_by_key(|ran| std::cmp::Reverse(ran.took));
+    for ran in slowest.iter().take(3) {
+        println!("  slowest: seed {} took {} ms", ran.seed, ran.took.as_millis());
+    }
+    for ran in &*ran {
+        for violation in &ran.report.violations {
+            println!("seed {} violates {}: {}", ran.seed, violation.invariant, violation.what);
+        }
+    }
+}
+
+fn shortest(seed: u64, identities: &Identities, runs: usize) {
+    let schedule = Schedule::of(seed);
+    let (least, report) = minimise(&schedule, identities, runs);
+    println!("\nseed {seed}, with {} of its {} steps:", least.steps.len(), schedule.steps.len());
+    for line in &report.trace {
+        println!("{line}");
+    }
+    println!("\narchipel-sim --seed {seed} runs it as a whole");
+}

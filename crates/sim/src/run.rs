@@ -1,0 +1,523 @@
+//! One run: a schedule in one thread, under a clock that moves on when nothing else can.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mesh::{Fixed, Sites};
+use replica::OpId;
+use scope::{Atlas, Dialect};
+use serde_json::{Value, json};
+use tokio::task::{JoinHandle, LocalSet, spawn_local};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::app::{self, Done, Images};
+use crate::chance::Chance;
+use crate::client::{self, Asked, Told, Verdict};
+use crate::disk;
+use crate::invariants::{self, Violation};
+use crate::isle::{Identities, Isle, NAMES, link_address, site};
+use crate::network::{Network, Path, Stop};
+use crate::schedule::{Act, Ask, Fault, Level, Schedule, What, zone_members};
+use crate::trace::Trace;
+
+/// The zone's name.
+const ZONE: &str = "lot";
+/// After the last fault was mended: what is still under way by then is late, not lost.
+const CALM: Duration = Duration::from_secs(20);
+/// How long sites may take to agree once everything works, and how long they must then stay so.
+const CONVERGENCE: Duration = Duration::from_mins(12);
+const STEADY: u32 = 5;
+
+/// What a client asked for, and was told.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// What it was.
+    pub ask: Ask,
+    /// Where what it made is, or is to be.
+    pub members: Vec<usize>,
+    /// Its level.
+    pub level: Level,
+    /// What it was told.
+    pub told: Told,
+    /// The site's mesh and its service were well all the time.
+    pub well: bool,
+    /// Whether what this site acknowledged may be lost with its disk: it was given an old copy later.
+    pub rolled_back: bool,
+}
+
+/// All that is known at the end of a run.
+pub struct Evidence {
+    /// How many sites there are.
+    pub sites: usize,
+    /// What clients did.
+    pub records: Vec<Record>,
+    /// What each service has at the end.
+    pub images: Vec<Images>,
+    /// What each service executed.
+    pub ledgers: Vec<Vec<Done>>,
+    /// Ids of images for clients, by the number of the request that made them.
+    pub ids: BTreeMap<usize, String>,
+    /// Why the sites were not done in time, if they were not.
+    pub unquiet: Option<String>,
+    /// Requests in flight at each site at the end; all have been answered.
+    pub in_flight: Vec<usize>,
+    /// Bytes of writes that each site still keeps for others.
+    pub kept_bytes: Vec<u64>,
+    /// Some site was given an old copy of its records.
+    pub restored: bool,
+}
+
+/// What came of a run.
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// What was violated.
+    pub violations: Vec<Violation>,
+    /// Line by line.
+    pub trace: Vec<String>,
+    /// How long it took, in simulated time.
+    pub simulated: Duration,
+    /// Faults, by kind.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// Requests of clients, by what they were told.
+    pub requests: BTreeMap<&'static str, u64>,
+}
+
+/// Runs a schedule.
+#[must_use]
+pub fn run(schedule: &Schedule, identities: &Identities) -> Report {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let tasks = LocalSet::new();
+    tasks.block_on(&runtime, async {
+        let mut sea = Sea::new(schedule, identities);
+        sea.follow(schedule).await;
+        sea.end().await
+    })
+}
+
+/// The sites of a run.
+struct Sea {
+    seed: u64,
+    begin: Instant,
+    network: Network,
+    isles: Vec<Isle>,
+    trace: Trace,
+    records: Rc<RefCell<Vec<Record>>>,
+    ids: Rc<RefCell<BTreeMap<usize, String>>>,
+    /// What was made, by its number: where, and at which level.
+    made: BTreeMap<usize, (Vec<usize>, Level)>,
+    asking: Vec<JoinHandle<()>>,
+    zones: Vec<usize>,
+    knows_last: Vec<bool>,
+    backups: BTreeMap<usize, Instant>,
+    /// What was given back: the site, since when its records were lost, until when.
+    restored: Vec<(usize, Instant, Instant)>,
+    faults: BTreeMap<&'static str, u64>,
+}
+
+impl Sea {
+    fn new(schedule: &Schedule, identities: &Identities) -> Sea {
+        let trace = Trace::begin();
+        let network = Network::new(Chance::new(schedule.seed, "network"));
+        let mut chance = Chance::new(schedule.seed, "distances");
+        for (from, to) in pairs(schedule.sites) {
+            let least = chance.between(1, 40);
+            let takes = (least, least + chance.between(0, 20));
+            network.change(from, to, |path| path.takes = takes);
+        }
+        let isles = (0..schedule.sites)
+            .map(|index| Isle::new(index, schedule.seed, &network, identities, &trace))
+            .collect();
+        Sea {
+            seed: schedule.seed,
+            begin: Instant::now(),
+            network,
+            isles,
+            trace,
+            records: Rc::default(),
+            ids: Rc::default(),
+            made: BTreeMap::new(),
+            asking: Vec::new(),
+            zones: vec![0; schedule.sites],
+            knows_last: vec![true; schedule.sites],
+            backups: BTreeMap::new(),
+            restored: Vec::new(),
+            faults: BTreeMap::new(),
+        }
+    }
+
+    async fn follow(&mut self, schedule: &Schedule) {
+        for index in 0..self.isles.len() {
+            self.start(index).await;
+        }
+        for step in &schedule.steps {
+            sleep_until(self.begin + Duration::from_millis(step.at)).await;
+            match &step.what {
+                What::Ask(ask) => self.ask(ask.clone()),
+                What::Break(fault) => self.fail(fault).await,
+            }
+        }
+    }
+
+    async fn start(&mut self, index: usize) {
+        let sites = self.view(index);
+        self.isles[index].start(sites).await;
+    }
+
+    /// The sites as one of them sees them.
+    fn view(&self, index: usize) -> Arc<dyn Sites> {
+        let count = if self.knows_last[index] { self.isles.len() } else { self.isles.len() - 1 };
+        let mut atlas = Atlas::new((0..count).map(site)).unwrap();
+        atlas.set_here(index);
+        let members = zone_members(self.zones[index], self.isles.len());
+        let text = members.iter().map(|member| NAMES[*member]).collect::<Vec<_>>().join(" & ");
+        atlas.define_zone(ZONE, &text, &Dialect::default()).unwrap();
+        let others = (0..count).filter(|other| *other != index);
+        let peers = others.map(|other| (site(other), link_address(other))).collect();
+        Arc::new(Fixed { atlas, peers })
+    }
+
+    fn tell_sites(&self, index: usize) {
+        let view = self.view(index);
+        self.isles[index].with_mesh(|mesh| mesh.set_sites(&view));
+    }
+
+    async fn fail(&mut self, fault: &Fault) {
+        self.trace.say(format!("fault: {fault:?}"));
+        *self.faults.entry(kind(fault)).or_default() += 1;
+        match *fault {
+            Fault::Cut { from, to, cut } => self.network.change(from, to, |path| path.cut = cut),
+            Fault::Reset(one, other) => self.network.reset(one, other),
+            Fault::Slow { from, to, slow } => self.network.change(from, to, |path| path.slow = slow),
+            Fault::Loss { from, to, percent } => self.network.change(from, to, |path| path.loss = percent),
+            Fault::Crash { site, power } => {
+                self.isles[site].crash(if power { Stop::Power } else { Stop::Process });
+            }
+            Fault::Start(site) => self.start(site).await,
+            Fault::BackUp(site) => {
+                self.isles[site].back_up();
+                self.backups.insert(site, Instant::now());
+            }
+            Fault::Restore(site) => {
+                let Some(since) = self.backups.remove(&site) else { return };
+                self.isles[site].crash(Stop::Process);
+                if self.isles[site].restore() {
+                    self.restored.push((site, since, Instant::now()));
+                }
+                self.start(site).await;
+            }
+            Fault::Disk(site, mood) => self.isles[site].disk.set(mood),
+            Fault::App(site, mood) => self.isles[site].app.set(mood),
+            Fault::Clock(site, by) => self.isles[site].clock.set(self.isles[site].clock.get() + by),
+            Fault::Zone(site, zone) => {
+                self.zones[site] = zone;
+                self.tell_sites(site);
+            }
+            Fault::Member(site, knows) => {
+                self.knows_last[site] = knows;
+                self.tell_sites(site);
+            }
+        }
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        let (members, level) = self.whereabouts(&ask);
+        if let Act::Create { .. } = ask.act {
+            self.made.insert(ask.number, (members.clone(), level));
+        }
+        let Some(asked) = self.request(&ask, &members, level) else {
+            self.trace.say(format!("w{}: skipped, there is no such image yet", ask.number));
+            return;
+        };
+        let isle = &self.isles[ask.site];
+        let (network, trace, app, up) =
+            (self.network.clone(), self.trace.clone(), isle.app.clone(), Rc::clone(&isle.up));
+        let (records, ids) = (Rc::clone(&self.records), Rc::clone(&self.ids));
+        self.asking.push(spawn_local(async move {
+            trace.say(format!("w{} at {}: {}", ask.number, NAMES[ask.site], line(&asked)));
+            let since = up.get();
+            let told = client::ask(&network, &asked).await;
+            let well = since.is_some() && up.get() == since;
+            let well = well && app.well_since().is_some_and(|well| well <= told.from);
+            let problem = told.problem.as_deref().unwrap_or_default();
+            trace.say(format!(
+                "w{}: {} {:?} {problem} [{}]",
+                ask.number, told.status, told.verdict, told.sites
+            ));
+            if let (Act::Create { .. }, Verdict::Done, Some(id)) =
+                (&ask.act, told.verdict, told.body.get("id"))
+            {
+                ids.borrow_mut().insert(ask.number, id.as_str().unwrap_or_default().to_owned());
+            }
+            records.borrow_mut().push(Record { ask, members, level, told, well, rolled_back: false });
+        }));
+    }
+
+    /// Where what is asked for is, and at which level.
+    fn whereabouts(&self, ask: &Ask) -> (Vec<usize>, Level) {
+        match &ask.act {
+            Act::Create { zone: Some(_), level, .. } => {
+                (zone_members(self.zones[ask.site], self.isles.len()), *level)
+            }
+            Act::Create { members, level, .. } => (members.clone(), *level),
+            Act::Add { of }
+            | Act::Patch { of, .. }
+            | Act::Put { of }
+            | Act::Delete { of }
+            | Act::Read { of } => self.made.get(of).cloned().unwrap_or((Vec::new(), Level::Eventual)),
+            Act::List { sites } | Act::Forward { sites, .. } => (sites.clone(), Level::Eventual),
+            Act::Local => (Vec::new(), Level::Eventual),
+        }
+    }
+
+    /// The request, unless what it is about is not known.
+    fn request(&self, ask: &Ask, members: &[usize], level: Level) -> Option<Asked> {
+        let by = format!("w{}", ask.number);
+        let group = |sites: &[usize], operator: &str| {
+            sites.iter().map(|member| NAMES[*member]).collect::<Vec<_>>().join(operator)
+        };
+        let of = |of: usize| self.ids.borrow().get(&of).cloned();
+        let asked = |method, path: String, scope: String, body| {
+            Some(Asked { site: ask.site, method, path, scope, body })
+        };
+        // A site that never had a replica does not know it: its clients say where it is.
+        let away = if members.contains(&ask.site) { String::new() } else { group(members, " | ") };
+        let image = |number| of(number).map(|id| format!("/images/{id}"));
+        match ask.act {
+            Act::Create { zone, refused, .. } => {
+                let mut body = json!({ "made": by, "name": by });
+                if refused {
+                    body["refuse"] = true.into();
+                }
+                let sites =
+                    if zone.is_some() { ZONE.to_owned() } else { format!("({})", group(members, " & ")) };
+                asked("POST", format!("/images?by={by}"), format!("{sites}{}", level.suffix()), Some(body))
+            }
+            Act::Add { of } => {
+                asked("POST", format!("{}/add?by={by}", image(of)?), away, Some(json!({ "value": by })))
+            }
+            Act::Patch { of, refused } => {
+                let body =
+                    if refused { json!({ "name": by, "refuse": true }) } else { json!({ "name": by }) };
+                asked("PATCH", format!("{}?by={by}", image(of)?), away, Some(body))
+            }
+            Act::Put { of } => {
+                let body = json!({ "made": format!("w{of}"), "name": by });
+                asked("PUT", format!("{}?by={by}", image(of)?), away, Some(body))
+            }
+            Act::Delete { of } => asked("DELETE", format!("{}?by={by}", image(of)?), away, None),
+            Act::Read { of } => {
+                let confirmed = format!("({}) @quorum", group(members, " & "));
+                let scope = if level == Level::Quorum { confirmed } else { away };
+                asked("GET", image(of)?, scope, None)
+            }
+            Act::Local => asked("GET", "/images".to_owned(), String::new(), None),
+            Act::List { ref sites } => asked("GET", "/images".to_owned(), group(sites, " & "), None),
+            Act::Forward { ref sites, in_order } => {
+                let scope = group(sites, if in_order { " ; " } else { " | " });
+                let body = json!({ "made": by, "name": by });
+                asked("POST", format!("/images?by={by}"), scope, Some(body))
+            }
+        }
+    }
+
+    /// Mends everything, waits until the sites are done, and says what came of it all.
+    async fn end(mut self) -> Report {
+        self.trace.say("everything is mended");
+        for (from, to) in pairs(self.isles.len()) {
+            self.network.change(from, to, |path| *path = Path { takes: path.takes, ..Path::default() });
+        }
+        for index in 0..self.isles.len() {
+            self.isles[index].disk.set(disk::Mood::Good);
+            self.isles[index].app.set(app::Mood::default());
+            self.knows_last[index] = true;
+            self.start(index).await;
+            self.tell_sites(index);
+        }
+        for asking in std::mem::take(&mut self.asking) {
+            let _ = asking.await;
+        }
+        sleep(CALM).await;
+        let unquiet = self.until_quiet().await;
+        self.read_at_last().await;
+        let evidence = self.evidence(unquiet).await;
+        let violations = invariants::check(&evidence);
+        for violation in &violations {
+            self.trace.say(format!("VIOLATED {}: {}", violation.invariant, violation.what));
+        }
+        self.trace.say(format!("the end, after {} segments", self.network.segments()));
+        let mut requests = BTreeMap::new();
+        for record in &evidence.records {
+            let told = match record.told.verdict {
+                Verdict::Done => "done",
+                Verdict::Refused => "refused",
+                Verdict::Unknown => "unknown",
+            };
+            *requests.entry(told).or_default() += 1;
+        }
+        let report = Report {
+            seed: self.seed,
+            violations,
+            trace: self.trace.lines(),
+            simulated: self.begin.elapsed(),
+            faults: std::mem::take(&mut self.faults),
+            requests,
+        };
+        for isle in &mut self.isles {
+            isle.crash(Stop::Process);
+        }
+        report
+    }
+
+    /// Waits until no site waits for another, as the operator of all of them: what is in doubt is looked up in the log
+    /// of the service, and settled.
+    async fn until_quiet(&self) -> Option<String> {
+        let (until, mut steady) = (Instant::now() + CONVERGENCE, 0);
+        loop {
+            let unquiet = self.unquiet().await;
+            steady = if unquiet.is_none() { steady + 1 } else { 0 };
+            if steady == STEADY {
+                return None;
+            }
+            if Instant::now() > until {
+                return unquiet;
+            }
+            sleep(Duration::from_secs(4)).await;
+        }
+    }
+
+    /// Why somebody still waits, if so.
+    async fn unquiet(&self) -> Option<String> {
+        let mut why = None;
+        for isle in &self.isles {
+            let name = NAMES[isle.index];
+            if let Some(fault) = isle.fault() {
+                return Some(format!("{name} does not start: {fault}"));
+            }
+            let Some(handle) = isle.with_mesh(mesh::Mesh::replication).flatten() else {
+                return Some(format!("{name} does not run"));
+            };
+            for pending in handle.in_doubt().await.unwrap_or_default() {
+                why = Some(format!("{} is in doubt at {name}", pending.op));
+                let (executed, id) = executed(&isle.app.ledger(), &pending.op);
+                self.trace.say(format!("the operator settles {} at {name}: {executed}", pending.op));
+                let settled = handle.settle(pending.op, executed, id.as_deref()).await;
+                if let Err(error) = settled {
+                    why = Some(format!("cannot be settled at {name}: {error}"));
+                }
+            }
+            for resource in handle.resources().await.unwrap_or_default() {
+                use mesh::replication::Condition;
+                let is_member = resource.replicas.iter().any(|replica| replica.site == site(isle.index));
+                let good = resource.condition == Condition::Good || resource.deleted || !is_member;
+                let waits = resource.replicas.iter().find(|replica| replica.pending > 0);
+                if !good || waits.is_some() {
+                    why = Some(format!("at {name}: {resource:?}"));
+                }
+            }
+        }
+        why
+    }
+
+    /// Reads every image whose writes have one order once more: what is told then counts too.
+    async fn read_at_last(&mut self) {
+        let ordered = self.made.iter().filter(|(_, (_, level))| level.is_ordered());
+        let numbers: Vec<(usize, Vec<usize>)> =
+            ordered.map(|(of, (members, _))| (*of, members.clone())).collect();
+        for (of, members) in numbers {
+            for site in members {
+                self.ask(Ask { number: 1_000 + of, site, act: Act::Read { of } });
+            }
+        }
+        for asking in std::mem::take(&mut self.asking) {
+            let _ = asking.await;
+        }
+        sleep(Duration::from_secs(2)).await;
+    }
+
+    async fn evidence(&self, unquiet: Option<String>) -> Evidence {
+        let mut kept_bytes = Vec::new();
+        for isle in &self.isles {
+            let handle = isle.with_mesh(mesh::Mesh::replication).flatten();
+            let counts = match handle {
+                Some(handle) => handle.counts().await.unwrap_or_default(),
+                None => mesh::replication::Counts::default(),
+            };
+            kept_bytes.push(counts.kept_bytes);
+        }
+        let mut records = self.records.borrow().clone();
+        for record in &mut records {
+            let lost = |(site, since, until): &(usize, Instant, Instant)| {
+                record.ask.site == *site && record.told.to >= *since && record.told.from <= *until
+            };
+            // Of a site without a replica: who took it is not known here.
+            let elsewhere = !record.members.contains(&record.ask.site) && !self.restored.is_empty();
+            record.rolled_back = self.restored.iter().any(lost) || elsewhere;
+        }
+        records.sort_by_key(|record| (record.told.from, record.ask.number, record.ask.site));
+        Evidence {
+            sites: self.isles.len(),
+            records,
+            images: self.isles.iter().map(|isle| isle.app.images()).collect(),
+            ledgers: self.isles.iter().map(|isle| isle.app.ledger()).collect(),
+            ids: self.ids.borrow().clone(),
+            unquiet,
+            in_flight: self
+                .isles
+                .iter()
+                .map(|isle| isle.with_mesh(mesh::Mesh::in_flight).unwrap_or(0))
+                .collect(),
+            kept_bytes,
+            restored: !self.restored.is_empty(),
+        }
+    }
+}
+
+/// Whether a service executed an operation, and what it made then.
+fn executed(ledger: &[Done], op: &OpId) -> (bool, Option<String>) {
+    let name = op.to_string();
+    let own = ledger.iter().filter(|done| done.operation.as_deref() == Some(&name));
+    let done = own.filter(|done| done.effect).next_back();
+    (done.is_some(), done.and_then(|done| done.id.clone()))
+}
+
+fn pairs(sites: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..sites).flat_map(move |from| (0..sites).map(move |to| (from, to))).filter(|(from, to)| from != to)
+}
+
+fn line(asked: &Asked) -> String {
+    let scope = if asked.scope.is_empty() { String::new() } else { format!(" [{}]", asked.scope) };
+    let body = asked.body.as_ref().map(Value::to_string).unwrap_or_default();
+    format!("{} {}{scope} {body}", asked.method, asked.path)
+}
+
+/// The name of a kind of fault.
+fn kind(fault: &Fault) -> &'static str {
+    match fault {
+        Fault::Cut { cut: true, .. } => "cut",
+        Fault::Reset(..) => "reset",
+        Fault::Slow { slow: true, .. } => "slow link",
+        Fault::Loss { percent: 1.., .. } => "loss",
+        Fault::Crash { power: true, .. } => "power loss",
+        Fault::Crash { .. } => "crash",
+        Fault::Restore(_) => "old backup",
+        Fault::Disk(_, disk::Mood::Full) => "full disk",
+        Fault::Disk(_, disk::Mood::Slow) => "slow disk",
+        Fault::App(_, mood) if *mood != app::Mood::default() => "ill service",
+        Fault::Clock(..) => "clock jump",
+        Fault::Zone(..) => "zone change",
+        Fault::Member(_, false) => "site forgotten",
+        Fault::Cut { .. }
+        | Fault::Slow { .. }
+        | Fault::Loss { .. }
+        | Fault::Start(_)
+        | Fault::BackUp(_)
+        | Fault::Disk(..)
+        | Fault::App(..)
+        | Fault::Member(..) => "mended",
+    }
+}

@@ -1,0 +1,437 @@
+//! What clients do in a run, and what breaks: a list, made of the seed, from which steps can be taken out.
+
+use crate::app;
+use crate::chance::Chance;
+use crate::disk;
+
+/// One run, before it is run.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    /// What decides everything that is not listed: delays, ids, which executions fail.
+    pub seed: u64,
+    /// How many sites there are.
+    pub sites: usize,
+    /// Steps in the order of their times.
+    pub steps: Vec<Step>,
+}
+
+/// Something that happens at some time.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Milliseconds from the start.
+    pub at: u64,
+    /// What.
+    pub what: What,
+}
+
+/// What happens.
+#[derive(Clone, Debug)]
+pub enum What {
+    /// A client asks for something.
+    Ask(Ask),
+    /// Something breaks, or is mended.
+    Break(Fault),
+}
+
+/// A client's request.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// Its number, and the name of what it writes: `w7`.
+    pub number: usize,
+    /// The site that is asked.
+    pub site: usize,
+    /// What for.
+    pub act: Act,
+}
+
+/// When a replicated write is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// As the language has it.
+    Weak,
+    /// See there.
+    Eventual,
+    /// See there.
+    Quorum,
+    /// See there.
+    Strong,
+}
+
+impl Level {
+    /// As it is written after a group.
+    #[must_use]
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Level::Weak => " @weak",
+            Level::Eventual => "",
+            Level::Quorum => " @quorum",
+            Level::Strong => " @strong",
+        }
+    }
+
+    /// Whether its writes have one order.
+    #[must_use]
+    pub fn is_ordered(self) -> bool {
+        matches!(self, Level::Quorum | Level::Strong)
+    }
+}
+
+/// What a client asks for. `of` is the number of the request that made the image.
+#[derive(Clone, Debug)]
+pub enum Act {
+    /// A replicated image; by the name of a zone, where one is given.
+    Create {
+        /// At these sites.
+        members: Vec<usize>,
+        /// At this level.
+        level: Level,
+        /// As this zone says.
+        zone: Option<usize>,
+        /// In a way that the service refuses.
+        refused: bool,
+    },
+    /// Adds to an image: counted once, or never.
+    Add {
+        /// See above.
+        of: usize,
+    },
+    /// Sets its name.
+    Patch {
+        /// See above.
+        of: usize,
+        /// In a way that the service refuses.
+        refused: bool,
+    },
+    /// Replaces it.
+    Put {
+        /// See above.
+        of: usize,
+    },
+    /// Deletes it.
+    Delete {
+        /// See above.
+        of: usize,
+    },
+    /// Reads it.
+    Read {
+        /// See above.
+        of: usize,
+    },
+    /// A list of this site's own, without a scope.
+    Local,
+    /// A list of several sites.
+    List {
+        /// Which.
+        sites: Vec<usize>,
+    },
+    /// Makes an image that is not replicated, at one of these sites.
+    Forward {
+        /// In this order.
+        sites: Vec<usize>,
+        /// `;`, else `|`.
+        in_order: bool,
+    },
+}
+
+/// What breaks, or is mended.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// Nothing gets from one site to another, or everything does again.
+    Cut {
+        /// From here.
+        from: usize,
+        /// To there.
+        to: usize,
+        /// Or mended.
+        cut: bool,
+    },
+    /// All connections between two sites break.
+    Reset(usize, usize),
+    /// Little gets from one site to another at a time, or as much as before.
+    Slow {
+        /// From here.
+        from: usize,
+        /// To there.
+        to: usize,
+        /// Or mended.
+        slow: bool,
+    },
+    /// So much is lost, and sent again.
+    Loss {
+        /// From here.
+        from: usize,
+        /// To there.
+        to: usize,
+        /// Of a hundred.
+        percent: u64,
+    },
+    /// A site's mesh ends.
+    Crash {
+        /// Where.
+        site: usize,
+        /// With its machine.
+        power: bool,
+    },
+    /// It starts again.
+    Start(usize),
+    /// A copy is made of what a site has.
+    BackUp(usize),
+    /// A site crashes, and starts with that copy.
+    Restore(usize),
+    /// A site's disk.
+    Disk(usize, disk::Mood),
+    /// A site's service.
+    App(usize, app::Mood),
+    /// A site's clock jumps, by so many milliseconds.
+    Clock(usize, i64),
+    /// What the zone stands for, from now on, at one site.
+    Zone(usize, usize),
+    /// The last site is, or is no more, among those that a site knows.
+    Member(usize, bool),
+}
+
+/// The number of what a zone can stand for.
+pub const ZONES: usize = 3;
+
+/// What the zone stands for.
+#[must_use]
+pub fn zone_members(number: usize, sites: usize) -> Vec<usize> {
+    match number % ZONES {
+        0 => vec![0, 1],
+        1 => vec![0, 1, 2],
+        _ => (1..sites.min(3)).collect(),
+    }
+}
+
+struct Made {
+    number: usize,
+    members: Vec<usize>,
+    level: Level,
+    deleted: bool,
+}
+
+struct Maker {
+    chance: Chance,
+    sites: usize,
+    ordered: bool,
+    unordered: bool,
+    backups: bool,
+    made: Vec<Made>,
+    steps: Vec<Step>,
+    asks: usize,
+}
+
+impl Schedule {
+    /// The run of a seed.
+    #[must_use]
+    pub fn of(seed: u64) -> Schedule {
+        let mut chance = Chance::new(seed, "schedule");
+        let sites = if chance.percent(70) { 3 } else { 4 };
+        let flavour = chance.below(4);
+        let mut maker = Maker {
+            sites,
+            ordered: matches!(flavour, 1 | 2),
+            unordered: flavour != 1,
+            backups: flavour == 3,
+            chance,
+            made: Vec::new(),
+            steps: Vec::new(),
+            asks: 0,
+        };
+        let length = maker.chance.between(15_000, 45_000);
+        let asks = maker.chance.between(20, 45);
+        for _ in 0..asks {
+            let at = maker.chance.between(100, length);
+            maker.steps.push(Step { at, what: What::Ask(Ask { number: 0, site: 0, act: Act::Local }) });
+        }
+        // Images first: what follows needs one.
+        for _ in 0..maker.chance.between(2, 5) {
+            let at = maker.chance.between(10, length / 3);
+            maker.steps.push(Step { at, what: What::Ask(Ask { number: 1, site: 0, act: Act::Local }) });
+        }
+        maker.steps.sort_by_key(|step| step.at);
+        for step in std::mem::take(&mut maker.steps) {
+            let first = matches!(&step.what, What::Ask(ask) if ask.number == 1);
+            let ask = maker.ask(first);
+            maker.steps.push(Step { at: step.at, what: What::Ask(ask) });
+        }
+        for _ in 0..maker.chance.between(0, 9) {
+            maker.fault(length);
+        }
+        maker.steps.sort_by_key(|step| step.at);
+        Schedule { seed, sites, steps: maker.steps }
+    }
+}
+
+impl Maker {
+    fn ask(&mut self, first: bool) -> Ask {
+        let number = self.asks;
+        self.asks += 1;
+        let site = self.chance.index(self.sites);
+        let living: Vec<usize> = (0..self.made.len()).filter(|index| !self.made[*index].deleted).collect();
+        let draw = if first { 0 } else { self.chance.below(100) };
+        let act = match draw {
+            0..=9 => self.create(number),
+            10..=17 => Act::Local,
+            18..=21 => Act::List { sites: self.some_sites(2) },
+            22..=30 => Act::Forward { sites: self.some_sites(2), in_order: self.chance.percent(50) },
+            _ if living.is_empty() => self.create(number),
+            draw => {
+                let index = *self.chance.pick(&living);
+                return self.on(number, site, index, draw);
+            }
+        };
+        Ask { number, site, act }
+    }
+
+    fn on(&mut self, number: usize, site: usize, index: usize, draw: u64) -> Ask {
+        let (of, level) = (self.made[index].number, self.made[index].level);
+        let members = self.made[index].members.clone();
+        // Sites without a replica do not know it; now and then one is asked nevertheless.
+        let site = if self.chance.percent(90) { *self.chance.pick(&members) } else { site };
+        let act = match draw {
+            31..=50 => Act::Add { of },
+            51..=72 => Act::Patch { of, refused: self.chance.percent(10) },
+            73..=76 if !level.is_ordered() => Act::Put { of },
+            77..=79 if !level.is_ordered() => {
+                self.made[index].deleted = true;
+                Act::Delete { of }
+            }
+            _ => Act::Read { of },
+        };
+        Ask { number, site, act }
+    }
+
+    fn create(&mut self, number: usize) -> Act {
+        let zone = self.chance.percent(15).then(|| self.chance.index(ZONES));
+        let level = match (self.ordered, self.unordered, self.chance.below(10)) {
+            (true, false, draw) => {
+                if draw < 6 {
+                    Level::Quorum
+                } else {
+                    Level::Strong
+                }
+            }
+            (true, true, 0..=2) => Level::Quorum,
+            (true, true, 3..=4) => Level::Strong,
+            (_, _, 9) => Level::Weak,
+            _ => Level::Eventual,
+        };
+        let members = if level == Level::Quorum && self.chance.percent(80) {
+            vec![0, 1, 2]
+        } else {
+            let count = self.chance.between(2, 3);
+            self.some_sites(usize::try_from(count).unwrap_or(2))
+        };
+        let refused = self.chance.percent(8);
+        // What a zone is may have changed by then: nobody writes to what is made so.
+        if !refused && zone.is_none() {
+            self.made.push(Made { number, members: members.clone(), level, deleted: false });
+        }
+        Act::Create { members, level, zone, refused }
+    }
+
+    fn some_sites(&mut self, count: usize) -> Vec<usize> {
+        let mut all: Vec<usize> = (0..self.sites).collect();
+        while all.len() > count {
+            let index = self.chance.index(all.len());
+            all.remove(index);
+        }
+        let turn = self.chance.index(all.len());
+        all.rotate_left(turn);
+        all
+    }
+
+    /// Something breaks, and is mended after a while.
+    fn fault(&mut self, length: u64) {
+        let at = self.chance.between(500, length);
+        let until = at + self.chance.between(200, 15_000);
+        let (site, pair) = (self.chance.index(self.sites), self.some_sites(2));
+        let (from, to) = (pair[0], pair[1]);
+        match self.chance.below(100) {
+            0..=11 => self.cut(at, until, &[(from, to), (to, from)]),
+            12..=19 => self.cut(at, until, &[(from, to)]),
+            20..=24 => {
+                let others = (0..self.sites).filter(|other| *other != site);
+                let both: Vec<_> = others.flat_map(|other| [(site, other), (other, site)]).collect();
+                self.cut(at, until, &both);
+            }
+            25..=29 => self.flap(at, from, to),
+            30..=35 => self.add(at, Fault::Reset(from, to)),
+            36..=40 => {
+                self.add(at, Fault::Slow { from, to, slow: true });
+                self.add(until, Fault::Slow { from, to, slow: false });
+            }
+            41..=45 => {
+                let percent = self.chance.between(5, 40);
+                self.add(at, Fault::Loss { from, to, percent });
+                self.add(until, Fault::Loss { from, to, percent: 0 });
+            }
+            46..=65 => {
+                let power = self.chance.percent(50);
+                self.add(at, Fault::Crash { site, power });
+                self.add(until, Fault::Start(site));
+            }
+            66..=75 => {
+                let mood = if self.chance.percent(50) { disk::Mood::Full } else { disk::Mood::Slow };
+                self.add(at, Fault::Disk(site, mood));
+                self.add(until, Fault::Disk(site, disk::Mood::Good));
+            }
+            76..=87 => {
+                let mood = self.illness();
+                self.add(at, Fault::App(site, mood));
+                self.add(until, Fault::App(site, app::Mood::default()));
+            }
+            88..=91 => {
+                let by = self.chance.between(0, 600_000).cast_signed() - 300_000;
+                self.add(at, Fault::Clock(site, by));
+            }
+            92..=94 => {
+                let zone = self.chance.index(ZONES);
+                self.add(at, Fault::Zone(site, zone));
+            }
+            95..=96 if self.sites > 3 && site != self.sites - 1 => {
+                self.add(at, Fault::Member(site, false));
+                self.add(until, Fault::Member(site, true));
+            }
+            _ if self.backups => {
+                self.add(at, Fault::BackUp(site));
+                self.add(until, Fault::Restore(site));
+            }
+            _ => self.add(at, Fault::Reset(from, to)),
+        }
+    }
+
+    fn cut(&mut self, at: u64, until: u64, paths: &[(usize, usize)]) {
+        for (from, to) in paths {
+            self.add(at, Fault::Cut { from: *from, to: *to, cut: true });
+            self.add(until, Fault::Cut { from: *from, to: *to, cut: false });
+        }
+    }
+
+    fn flap(&mut self, mut at: u64, from: usize, to: usize) {
+        for _ in 0..self.chance.between(2, 6) {
+            let until = at + self.chance.between(50, 2_500);
+            self.cut(at, until, &[(from, to), (to, from)]);
+            at = until + self.chance.between(50, 1_500);
+        }
+    }
+
+    fn illness(&mut self) -> app::Mood {
+        let often = self.chance.between(20, 80);
+        let well = app::Mood::default();
+        match self.chance.below(7) {
+            0 => app::Mood { fails: often, ..well },
+            1 => app::Mood { lies: often, ..well },
+            2 => app::Mood { slow: often, ..well },
+            3 => app::Mood { mute: often, ..well },
+            4 => app::Mood { loses: often, ..well },
+            5 => app::Mood { stutters: often, ..well },
+            _ => app::Mood { down: true, ..well },
+        }
+    }
+
+    fn add(&mut self, at: u64, fault: Fault) {
+        self.steps.push(Step { at, what: What::Break(fault) });
+    }
+}
