@@ -44,7 +44,7 @@ fn out_of_files_it_serves_who_is_there_and_all_again_when_they_go() {
 fn a_service_whose_name_nobody_knows_any_more_is_that_services_trouble() {
     let (home, service) = (Home::new(), Upstream::saying("here"));
     home.write(&configuration(&service, "http://gone.invalid:80", ""));
-    let mut running = home.run();
+    let running = home.run();
     let answer = get(running.address("compute", "public"), "/servers", &[]);
     assert_eq!(answer.status(), 503, "{}", answer.text());
     assert!(answer.text().contains("gone.invalid"), "{}", answer.text());
