@@ -216,3 +216,59 @@ impl Seen {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A line of a head, and what the client gets of it.
+    fn line() -> impl Strategy<Value = (String, String)> {
+        let name = "[a-zA-Z]{1,8}-x";
+        let plain = (name, "[a-z0-9]{0,9}", prop::sample::select(&[": ", ":", ":  ", ":\t"][..]));
+        let plain = plain.prop_map(|(name, value, colon)| {
+            (format!("{name}{colon}{value}\r\n"), format!("{name}: {value}\r\n"))
+        });
+        let spaced = (name, "[a-z]{1,3}")
+            .prop_map(|(name, value)| (format!("{name}: {value} \r\n"), format!("{name}: {value}\r\n")));
+        let others = prop::sample::select(
+            &[
+                "Content-Length: 7\r\n",
+                "Connection: keep-alive\r\n",
+                "Archipel-X: 1\r\n",
+                "keep-alive: 5\r\n",
+            ][..],
+        );
+        prop_oneof![6 => plain, 1 => spaced, 2 => others.prop_map(|gone| (gone.to_owned(), String::new()))]
+    }
+
+    proptest! {
+        /// However much of it is copied at once.
+        #[test]
+        fn the_client_gets_every_line_that_is_for_it_in_order(
+            lines in prop::collection::vec(line(), 0..12),
+            (start, status_line) in prop::sample::select(&[
+                ("HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 OK\r\n"),
+                ("HTTP/1.1 201 All  right\r\n", "HTTP/1.1 201 All  right\r\n"),
+                ("HTTP/1.1 404 \r\n", "HTTP/1.1 404 Not Found\r\n"),
+                ("HTTP/1.1 404\r\n", "HTTP/1.1 404 Not Found\r\n"),
+                ("HTTP/1.0 500 Oh\r\n", "HTTP/1.1 500 Oh\r\n"),
+            ][..]),
+        ) {
+            let sent: String = lines.iter().map(|(sent, _)| sent.as_str()).collect();
+            let expected: String = lines.iter().map(|(_, got)| got.as_str()).collect();
+            let bytes = format!("{start}{sent}\r\nbody of it");
+            let mut out = b"something else".to_vec();
+            let Read::Final(answer) = read(bytes.as_bytes(), false, 100, &mut out) else {
+                return Err(TestCaseError::fail("no answer"));
+            };
+            let framing = match answer.framing {
+                Framing::Length(length) => format!("content-length: {length}\r\n"),
+                _ => "transfer-encoding: chunked\r\n".to_owned(),
+            };
+            prop_assert_eq!(String::from_utf8_lossy(&out), format!("{status_line}{expected}{framing}"));
+            prop_assert_eq!(answer.len, bytes.len() - "body of it".len());
+        }
+    }
+}

@@ -235,15 +235,19 @@ fn too_many_or_too_large_headers_are_a_431() {
 #[test]
 fn a_stream_that_the_client_resets_is_given_up() {
     for way in WAYS {
-        let upstream = Upstream::script(|conn| {
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let upstream = Upstream::script(move |conn| {
             conn.head().unwrap();
+            tell.send(()).unwrap();
             let _ = conn.rest();
         });
         let front = Front::new(way, &upstream);
         run(async {
             let mut client = connect(&front).await;
-            let answer = client.send_request(request(&front, "GET", "/").body(full("")).unwrap());
-            assert!(tokio::time::timeout(Duration::from_millis(100), answer).await.is_err());
+            tokio::select! {
+                _ = client.send_request(request(&front, "GET", "/").body(full("")).unwrap()) => panic!("answered"),
+                asked = told.recv() => asked.unwrap(),
+            }
         });
         until("it is given up", || front.in_flight() == 0);
     }
