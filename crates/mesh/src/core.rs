@@ -449,20 +449,22 @@ impl State {
     }
 
     /// Whether the services that must be at one site are, as far as a scope that is written here places them. What it
-    /// does not place is where its caller is.
-    pub(crate) fn check_together(&self, parsed: &Parsed) -> Result<(), Problem> {
-        if parsed.is_together.get() {
-            return Ok(());
-        }
+    /// does not place is where its caller is: with a write, the service that it came to is here.
+    pub(crate) fn check_together(&self, parsed: &Parsed, written_to: Option<&str>) -> Result<(), Problem> {
+        let (here, known) = (&self.settings().site, parsed.is_together.get());
         for rule in &self.settings().profile.together {
+            if known && !rule.services.iter().any(|own| written_to == Some(own)) {
+                continue;
+            }
             // Of `*` alone nothing is meant of any two services.
             if !rule.services.iter().any(|own| parsed.scope.services().any(|named| named == own)) {
                 continue;
             }
             let mut placed: Option<(&str, Rc<Plan>)> = None;
             for service in &rule.services {
-                let plan = self.plan(parsed, service, &self.settings().site);
-                let Some(plan) = plan.map_err(|wrong| Problem::bad_scope(&wrong))? else { continue };
+                let plan = self.plan(parsed, service, here).map_err(|wrong| Problem::bad_scope(&wrong))?;
+                let own = || (written_to == Some(service)).then(|| Rc::new(Plan::Site(here.clone())));
+                let Some(plan) = plan.or_else(own) else { continue };
                 match &placed {
                     Some((first, other)) if !is_same_place(other, &plan) => {
                         return Err(Problem::apart(&rule.because, [(first, other), (service, &plan)]));
@@ -499,15 +501,13 @@ impl State {
     }
 }
 
-/// Whether two plans lead to the same sites in the same way, however long each may take.
+/// Whether two plans lead to the same sites, however long each may take. Each is carried out by itself, so that of two that
+/// choose among sites, each may choose another.
 fn is_same_place(one: &Plan, other: &Plan) -> bool {
     match (one, other) {
         (Plan::Within(_, one), other) | (other, Plan::Within(_, one)) => is_same_place(one, other),
         (Plan::Site(one), Plan::Site(other)) => one == other,
-        (Plan::All(_, one), Plan::All(_, other))
-        | (Plan::Any(one), Plan::Any(other))
-        | (Plan::One(one), Plan::One(other))
-        | (Plan::Otherwise(one), Plan::Otherwise(other)) => {
+        (Plan::All(_, one), Plan::All(_, other)) => {
             one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same_place(one, other))
         }
         _ => false,

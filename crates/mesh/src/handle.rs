@@ -280,7 +280,10 @@ impl Walk {
         let strict = strict.map(|strict| !strict.as_bytes().eq_ignore_ascii_case(b"false"));
         let settle = self.settle(&mut head);
         let forwards = settle.is_none();
-        let owner = owned::owner(self.at(Some(&carried)), &head).await;
+        let owner = match owned::owner(self.at(Some(&carried)), &head).await {
+            Ok(owner) => owner,
+            Err(problem) => return problem.into_response(),
+        };
         match &*plan {
             _ if walk::is_write_to_one(self.at(Some(&carried)), &head, owner.as_deref()) => {
                 self.here(head, body, Some(&carried)).await

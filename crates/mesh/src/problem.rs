@@ -80,8 +80,8 @@ impl Problem {
     pub(crate) fn apart(because: &str, [first, second]: [(&str, &Plan); 2]) -> Problem {
         let title = "These services must be at one site";
         let detail = format!(
-            "`{}` is at {} and `{}` at {}, and {because}: name the same for both, or leave one out, which is then where \
-             the other is",
+            "`{}` is at {} and `{}` at {}, and {because}: name the same site for both, or only the one that calls the \
+             other, which is then where its caller is",
             first.0, first.1, second.0, second.1
         );
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "not-together", title).detail(detail).unsent()

@@ -5,9 +5,9 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use http::StatusCode;
-use http::header::{HeaderMap, HeaderValue};
+use http::header::HeaderValue;
 use http::request::Parts;
+use http::{Method, StatusCode};
 use scope::{Diagnostic, Plan, Site};
 use serde_json::{Map, Value, json};
 
@@ -61,8 +61,7 @@ impl Asker<'_> {
             Some(Place::Here) => return Route::Unscoped,
             None => {}
         }
-        let carried = match found.map_err(Problem::from).and_then(|found| self.carried(found, &head.headers))
-        {
+        let carried = match found.map_err(Problem::from).and_then(|found| self.carried(found, head)) {
             Ok(Some(carried)) => carried,
             Ok(None) => return Route::Unscoped,
             Err(problem) => return Route::Refused(problem),
@@ -74,7 +73,8 @@ impl Asker<'_> {
     }
 
     /// The scope of this request, if it has one.
-    fn carried(&self, found: Found, headers: &HeaderMap) -> Result<Option<Carried>, Problem> {
+    fn carried(&self, found: Found, head: &Parts) -> Result<Option<Carried>, Problem> {
+        let headers = &head.headers;
         let bad_scope = |diagnostic: Diagnostic| Problem::bad_scope(&diagnostic);
         let read = |text: &str| self.state.scope(text).map_err(bad_scope);
         let carried = match found {
@@ -86,7 +86,8 @@ impl Asker<'_> {
                     self.state.check_names(&scope).map_err(bad_scope)?;
                 }
                 self.state.check(&scope).map_err(bad_scope)?;
-                self.state.check_together(&scope)?;
+                let writes = !matches!(head.method, Method::GET | Method::HEAD | Method::OPTIONS);
+                self.state.check_together(&scope, writes.then_some(&*self.service.name))?;
                 let carry = &self.core.shared.carry;
                 let token = carry.token(headers);
                 let sender = token.unwrap_or_else(|| carry.sender(headers, self.client.ip()));

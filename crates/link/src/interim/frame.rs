@@ -131,7 +131,9 @@ pub(super) fn read(mut payload: &[u8]) -> Option<(u32, StatusCode, HeaderMap)> {
         let name = HeaderName::from_bytes(text(&mut payload)?).ok()?;
         fields.try_append(name, HeaderValue::from_bytes(text(&mut payload)?).ok()?).ok()?;
     }
-    status.is_informational().then_some((number, status, fields))
+    // What switches protocols is an answer, and no hint.
+    let is_interim = status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS;
+    is_interim.then_some((number, status, fields))
 }
 
 fn text<'p>(payload: &mut &'p [u8]) -> Option<&'p [u8]> {

@@ -107,8 +107,8 @@ async fn keep(peer: Rc<Peer>, index: usize) {
                 let start = Instant::now();
                 let ended = tokio::select! {
                     biased;
-                    ended = connection => Ended::Lost(ended),
                     () = watch(&peer, line, sender, &reads) => Ended::Unused,
+                    ended = connection => Ended::Lost(ended),
                 };
                 line.sender.take();
                 match ended {

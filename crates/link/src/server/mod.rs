@@ -234,8 +234,8 @@ impl<W> Server<W> {
         let mut connection = pin!(self.http2().serve_connection(stream, service));
         tokio::select! {
             biased;
-            _ = connection.as_mut() => return,
             () = draining.started() => connection.as_mut().graceful_shutdown(),
+            _ = connection.as_mut() => return,
         }
         let _ = connection.await;
     }

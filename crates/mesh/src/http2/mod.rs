@@ -72,12 +72,7 @@ where
     loop {
         tokio::select! {
             biased;
-            accepted = connection.accept() => {
-                let Some(Ok((request, respond))) = accepted else { break };
-                alive.heard();
-                let (request, voice) = (Arriving::of(request, &alive), Voice::new(respond));
-                spawn_local(answer(service(request, voice.clone()), voice));
-            }
+            // What is seldom comes first: a client that always says something could keep it waiting.
             () = draining.started(), if !drained => {
                 drained = true;
                 connection.graceful_shutdown();
@@ -85,6 +80,12 @@ where
             () = silence.as_mut(), if !silent => {
                 silent = true;
                 connection.abrupt_shutdown(Reason::NO_ERROR);
+            }
+            accepted = connection.accept() => {
+                let Some(Ok((request, respond))) = accepted else { break };
+                alive.heard();
+                let (request, voice) = (Arriving::of(request, &alive), Voice::new(respond));
+                spawn_local(answer(service(request, voice.clone()), voice));
             }
         }
     }
@@ -97,7 +98,9 @@ async fn answer(answer: impl Future<Output = Result<Response<AnswerBody>, Infall
         Poll::Ready(answer) => Poll::Ready(Some(answer)),
         Poll::Pending => voice.poll_reset(context).map(|()| None),
     });
-    let Some(Ok(answer)) = answer.await else { return };
+    let Some(Ok(answer)) = answer.await else {
+        return voice.hush();
+    };
     let (head, body) = answer.into_parts();
     let mut head = Response::from_parts(head, ());
     headers::end_of_hop(head.headers_mut());
@@ -157,6 +160,11 @@ impl Voice {
             Some(respond) => respond.poll_reset(context).map(|_| ()),
             None => Poll::Pending,
         }
+    }
+
+    /// Says nothing any more: nobody listens.
+    fn hush(&self) {
+        self.shared().respond = None;
     }
 
     /// Sends the head of the answer. Nothing can be said after it.

@@ -6,15 +6,21 @@ use serde_json::Value;
 
 use super::people::People;
 use super::translate::Bearer;
-use super::validate::{accepted, at_issuer};
+use super::validate::{accepted, at_home, at_issuer};
 use super::{Identities, only};
 use crate::core::{Core, State};
 
 impl Identities {
     /// Whether a request may name a project by an id that another site gave it.
     pub(crate) fn names_foreign_project(&self, service: &str, head: &Parts) -> bool {
-        self.profile.names_project(service, head.uri.path(), head.uri.query())
+        self.may_name_foreign_project(service, head)
             && only(&head.headers, &self.asker).is_some_and(|token| self.issuer(token).is_some())
+    }
+
+    /// Whether it is for such a request to find out. On the way here nobody may have said yet who issued its token.
+    pub(crate) fn may_name_foreign_project(&self, service: &str, head: &Parts) -> bool {
+        self.profile.names_project(service, head.uri.path(), head.uri.query())
+            && only(&head.headers, &self.asker).is_some()
     }
 
     /// Whether any request to a service may.
@@ -55,6 +61,11 @@ async fn ids(core: &Core, state: &State, head: &Parts) -> Option<(String, String
     let accept = tokens.accept.get(&issuer)?;
     let people = People::of(core, state)?;
     let target = format!("{}{}", tokens.prefix, identities.profile.validate.ask);
+    // As long as it is only said who issued it, this site's own service comes first.
+    if !identities.is_proved(token) && at_home(core, state, identities, token, &target).await.is_ok() {
+        identities.is_own(token);
+        return None;
+    }
     let (bearer, said) = at_issuer(core, state, identities, &issuer, token, &target).await.ok()?;
     let theirs = said.pointer(&identities.profile.says.project.id).and_then(Value::as_str)?.to_owned();
     let project = accepted(accept, &issuer, &bearer).ok()?;

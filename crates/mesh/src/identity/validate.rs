@@ -94,7 +94,7 @@ pub(crate) async fn sender(
 }
 
 /// What this site's own service says of a token, which asks about itself.
-async fn at_home(
+pub(super) async fn at_home(
     core: &Core,
     state: &State,
     identities: &Identities,

@@ -1,20 +1,21 @@
 //! What belongs to users: whose a request is about. A path does not say it, and the sender's token does.
 
-use http::StatusCode;
 use http::request::Parts;
+use http::{Method, StatusCode};
 use profile::{Kind, Owner};
 use serde_json::Value;
 
 use super::understand::plain;
 use super::walk::At;
 use super::{Known, taken};
-use crate::identity;
+use crate::identity::{self, Refused};
 use crate::problem::Problem;
 
 /// The user that a request is from, as `domain/name`, where what it names may be a replicated resource of a user's.
-/// Nobody is asked who that is where no user has such a one.
-pub(crate) async fn owner(at: At<'_>, head: &Parts) -> Option<String> {
-    let replicas = at.replicas()?;
+/// Nobody is asked who that is where no user has such a one. A write of which it cannot be told now is refused: the
+/// service may take it for its own, and no other site would hear of it.
+pub(crate) async fn owner(at: At<'_>, head: &Parts) -> Result<Option<String>, Problem> {
+    let Some(replicas) = at.replicas() else { return Ok(None) };
     let (service, kinds) = (&at.service.name, &at.state.settings().profile.kinds);
     let path = plain(head.uri.path());
     let items = kinds.items(service, &path);
@@ -23,7 +24,16 @@ pub(crate) async fn owner(at: At<'_>, head: &Parts) -> Option<String> {
         replicas.known.is_owned(service, Some(item.name)) && !names_somebody(owner, head)
     };
     let asks = own.into_iter().any(|(item, owner)| named((item, owner)));
-    if asks { Box::pin(user(at, head)).await } else { None }
+    if !asks {
+        return Ok(None);
+    }
+    match Box::pin(user(at, head)).await {
+        Err(Refused::Unavailable(why)) if !matches!(head.method, Method::GET | Method::HEAD) => {
+            let title = "Who sends this cannot be told now";
+            Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "no-identity", title).detail(why).unsent())
+        }
+        user => Ok(user.unwrap_or_default()),
+    }
 }
 
 /// The same for a list, whose items may be such resources.
@@ -32,7 +42,7 @@ pub(crate) async fn owner_of_items(at: At<'_>, head: &Parts) -> Option<String> {
     if !lists_owned(at, head, &replicas.known) {
         return None;
     }
-    Box::pin(user(at, head)).await
+    Box::pin(user(at, head)).await.unwrap_or_default()
 }
 
 fn lists_owned(at: At<'_>, head: &Parts, known: &Known) -> bool {
@@ -44,9 +54,9 @@ fn lists_owned(at: At<'_>, head: &Parts, known: &Known) -> bool {
             .is_some_and(|owner| !names_somebody(owner, head))
 }
 
-async fn user(at: At<'_>, head: &Parts) -> Option<String> {
-    let sender = identity::sender(at.core, at.state, &head.headers).await.ok().flatten();
-    sender.map(|sender| sender.user.to_string())
+async fn user(at: At<'_>, head: &Parts) -> Result<Option<String>, Refused> {
+    let sender = identity::sender(at.core, at.state, &head.headers).await?;
+    Ok(sender.map(|sender| sender.user.to_string()))
 }
 
 /// Whether a request names a user by an id, which is one site's: it is to that site's service alone.

@@ -30,7 +30,8 @@ pub(crate) async fn confirmed(
     let at = At { level: Some(level), ..at };
     if let Some(replicas) = at.replicas() {
         let kinds = &at.state.settings().profile.kinds;
-        let owner = owned::owner(at, &head).await;
+        // Of a read, that it cannot be told is no error.
+        let owner = owned::owner(at, &head).await.unwrap_or_default();
         let (name, path, known) = (&at.service.name, head.uri.path(), &replicas.known);
         let meaning = understand(kinds, name, &head.method, path, owner.as_deref(), known);
         if !matches!(meaning, Meaning::Ordinary) {

@@ -93,7 +93,10 @@ pub(crate) async fn create(at: At<'_>, head: Box<Parts>, body: LegBody, group: &
         return refuse(no_replication());
     };
     let (name, kinds) = (&at.service.name, &at.state.settings().profile.kinds);
-    let owner = owned::owner(at, &head).await;
+    let owner = match owned::owner(at, &head).await {
+        Ok(owner) => owner,
+        Err(problem) => return refuse(problem),
+    };
     match understand(kinds, name, &head.method, head.uri.path(), owner.as_deref(), &replicas.known) {
         Meaning::Hidden => return Ok(hidden().into_response()),
         Meaning::Write(target, rule) => return at.write(replicas, target, &rule, *head, body).await,
@@ -159,7 +162,10 @@ impl<'a> At<'a> {
         speaker: Option<&Speaker>,
     ) -> Outcome {
         let (name, kinds) = (&self.service.name, &self.state.settings().profile.kinds);
-        let owner = owned::owner(self, &head).await;
+        let owner = match owned::owner(self, &head).await {
+            Ok(owner) => owner,
+            Err(problem) => return refuse(problem),
+        };
         match understand(kinds, name, &head.method, head.uri.path(), owner.as_deref(), &replicas.known) {
             Meaning::Hidden => Ok(hidden().into_response()),
             Meaning::Write(target, rule) => self.write(replicas, target, &rule, *head, body).await,

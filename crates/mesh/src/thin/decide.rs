@@ -71,7 +71,7 @@ pub(super) fn decide<'c>(
         || is_for_the_mesh(&parts)
         || entry.login(&core.shared.carry, &parts).is_some()
         || identities.is_some_and(|own| own.concerns(&service.name, &parts))
-        || names_projects.is_some_and(|own| own.names_foreign_project(&service.name, &parts))
+        || names_projects.is_some_and(|own| own.may_name_foreign_project(&service.name, &parts))
     {
         return Decision::HandOver;
     }

@@ -57,9 +57,13 @@ fn services_that_must_be_at_one_site_are_not_placed_apart() {
         let services = vec!["image".to_owned(), "volume".to_owned()];
         settings.profile.together = vec![Together { services, because: "they share disks".to_owned() }];
     });
-    for scope in
-        ["image: A, volume: B", "image: A, volume: A | B", "image: A, *: B", "image: A & B, volume: A ; B"]
-    {
+    for scope in [
+        "image: A, volume: B",
+        "image: A, volume: A | B",
+        "image: A, *: B",
+        "image: A & B, volume: A ; B",
+        "volume: B",
+    ] {
         // The second time it comes from memory.
         for _ in 0..2 {
             let answer = front.ask("POST /", &format!("X-Scope: {scope}\r\n"), b"");
@@ -69,6 +73,9 @@ fn services_that_must_be_at_one_site_are_not_placed_apart() {
         }
     }
     assert_eq!(upstream.connections(), 0, "nothing was asked for");
+    // Each would choose by itself.
+    let answer = front.ask("GET /", "X-Scope: image: A ; B, volume: A ; B\r\n", b"");
+    answer.assert_problem(422, "not-together");
     for scope in ["image: A, volume: A", "image: A, volume: within(5s, A)", "image: A", "volume: B", "*: A"] {
         assert_eq!(front.ask("GET /", &format!("X-Scope: {scope}\r\n"), b"").status(), 200, "{scope}");
     }

@@ -209,6 +209,10 @@ impl Job {
         let target =
             Target { meta: Some(&meta), local: local.as_ref(), chosen: self.chosen, fields: &fields };
         let (class, how) = (&self.operation.class, &self.execution.how);
+        // Only what makes it is sent to its collection: whatever another site says that its write is.
+        if *class != Class::Create && !is_at(kept, &meta) {
+            return Err(Outcome::NotExecuted);
+        }
         if let Some((mut head, scoped)) = self.sender.take() {
             let carried = scoped.map(|scoped| carried(state, &scoped)).transpose()?;
             let (method, path) = replay::path(kept, class, how, &target);
@@ -510,8 +514,13 @@ pub(super) fn is_to(kept: &Kept, meta: &replica::Meta) -> bool {
     let (name, path) = (Name::from(meta), kept.path.trim_end_matches('/'));
     let collection = name.path().rsplit_once('/').map_or("", |(collection, _)| collection);
     let made_there = || if collection.is_empty() { path.is_empty() } else { path.ends_with(collection) };
-    let there = path.ends_with(name.path()) || kept.method == "POST" && made_there();
+    let there = is_at(kept, &name) || kept.method == "POST" && made_there();
     kept.service == name.service() && there && !has_dots(path) && !has_dots(&kept.below)
+}
+
+/// Whether a write is to the resource itself, and not to its collection.
+fn is_at(kept: &Kept, name: &Name) -> bool {
+    kept.path.trim_end_matches('/').ends_with(name.path())
 }
 
 /// A request of Archipel's own with a body.

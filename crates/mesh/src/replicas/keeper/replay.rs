@@ -10,6 +10,7 @@ use replica::{Class, Field, How};
 use serde_json::Value;
 
 use crate::replicas::request::{Content, Kept, Name};
+use crate::replicas::understand::plain;
 
 /// Headers that say something of a body which is no longer the one that was sent.
 const DIGESTS: [&str; 4] = ["content-md5", "digest", "content-digest", "repr-digest"];
@@ -133,11 +134,17 @@ pub(super) fn of_user(rule: &Owner, id: &str, mut replay: Replay) -> Option<Repl
         }
     } else {
         // No id of a user has anything in it that would have to be escaped.
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-        let id = Some(id).filter(|id| id.bytes().all(plain))?;
-        let parameter = format!("{}={id}", rule.parameter);
-        let query = replay.uri.query().map(|query| format!("{query}&{parameter}")).unwrap_or(parameter);
-        replay.uri = with_query(replay.uri.path(), Some(&query))?;
+        let bare = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        let id = Some(id).filter(|id| id.bytes().all(bare))?;
+        // Another's would come before it. Whoever accepted the write refuses those; a peer that does not is not obeyed.
+        let of_another = |pair: &&str| {
+            let name = pair.split('=').next().unwrap_or_default();
+            plain(name) != rule.parameter
+        };
+        let kept = replay.uri.query().unwrap_or_default().split(['&', ';']);
+        let kept = kept.filter(|pair| !pair.is_empty()).filter(of_another).map(str::to_owned);
+        let query: Vec<String> = kept.chain([format!("{}={id}", rule.parameter)]).collect();
+        replay.uri = with_query(replay.uri.path(), Some(&query.join("&")))?;
     }
     let headers = replay.headers.clone();
     let said = |name: &str| Some(headers.get(name)?.to_str().ok()?.to_owned());
@@ -292,7 +299,12 @@ mod tests {
 
         let mut delete = kept("DELETE", "/k/m", "", &json!(null));
         delete.content = Content::Inline(Vec::new());
-        for (query, expected) in [(None, "/k/m?user_id=7f"), (Some("a=b"), "/k/m?a=b&user_id=7f")] {
+        let queries = [
+            (None, "/k/m?user_id=7f"),
+            (Some("a=b"), "/k/m?a=b&user_id=7f"),
+            (Some("user_id=1&a=b;user%5fid=2"), "/k/m?a=b&user_id=7f"),
+        ];
+        for (query, expected) in queries {
             delete.query = query.map(str::to_owned);
             let gone = replay(&delete, &Class::Delete, &How::Delete, &target).unwrap();
             assert!(of_user(&rule, "7f&all=1", gone.clone()).is_none());

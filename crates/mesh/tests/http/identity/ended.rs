@@ -48,3 +48,17 @@ fn one_that_was_revoked_is_refused_also_where_it_is_asked_for_like_this() {
     world.keystones[0].revoke(&token);
     assert_not_valid(&world.validate_by(ALSO_ENDED, &token));
 }
+
+#[test]
+fn a_client_with_a_scope_gets_nothing_of_a_token_that_ended() {
+    let world = world(Some(Accept::All));
+    let token = ended(&world);
+    for (line, scope) in
+        [(ALSO_ENDED, "identity: A"), ("GET /_scope/identity:A/v3/auth/tokens?allow_expired=1", "")]
+    {
+        let scope = if scope.is_empty() { String::new() } else { format!("X-Scope: {scope}\r\n") };
+        let fields = format!("X-Auth-Token: {token}\r\nX-Subject-Token: {token}\r\n{scope}");
+        let answer = ask(world.address(1, "identity", false), line, &fields, "");
+        assert_eq!(answer.status(), 401, "{}", answer.text());
+    }
+}
