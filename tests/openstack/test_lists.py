@@ -77,6 +77,13 @@ class Projects(unittest.TestCase):
             self.assertEqual(found["id"], there.project_id)
         self.assertEqual(alice.found("network", f"/quotas/{alice.project_id}", "network: Site2")["quota"], self.quota(there))
 
+    def test_the_quotas_of_my_project_at_all_sites_are_summed(self):
+        alice, there = STACK.client(Site1), STACK.client(Site2)
+        quota = lambda client, scope=None: client.found("compute", f"/os-quota-sets/{client.project_id}", scope)["quota_set"]
+        both = quota(alice, "compute: Site1 & Site2")
+        for name in ("cores", "instances", "ram"):
+            self.assertEqual(both[name], quota(alice)[name] + quota(there)[name], name)
+
     def quota(self, client):
         return client.found("network", f"/quotas/{client.project_id}")["quota"]
 

@@ -102,6 +102,11 @@ class Papers(unittest.TestCase):
             refused = STACK.ran("Site1-alice", *create)
             self.assertNotEqual(refused.returncode, 0, refused)
             self.assertIn("These services must be at one site", refused.stderr)
+        # Without a word on networks in the scope, Nova does not find another site's.
+        alice, (image, _) = STACK.client(Site1), STACK.image(Site1)
+        server = {"name": name, "imageRef": image, "flavorRef": STACK.first(Site1, "flavors")}
+        server["networks"] = [{"uuid": STACK.first(Site2, "networks")}]
+        self.assertEqual(alice.ask("POST", "compute", "/servers", {"server": server}, "compute: Site1").status, 400)
         for site in (Site1, Site2):
             self.assertEqual(STACK.client(site).found("compute", f"/servers?name={name}")["servers"], [])
         made = shown("server", "create", name, "--image", "debian", *SERVER, "--scope", "compute: Site1, network: Site1")
