@@ -92,7 +92,7 @@ fn frame(kind: u8, flags: u8, length: usize) -> Vec<u8> {
 fn frames() -> impl Strategy<Value = Vec<u8>> {
     let data = (0usize..40).prop_map(|length| frame(0, 0, length));
     let long = (1000usize..20_000).prop_map(|length| frame(0, 1, length));
-    let other = (any::<u8>(), 0usize..20).prop_map(|(kind, length)| frame(kind % 9 | 2, 4, length));
+    let other = (any::<u8>(), 0usize..20).prop_map(|(kind, length)| frame((kind % 9) | 2, 4, length));
     let headers = (0usize..20, 0usize..3).prop_map(|(length, more)| {
         let mut headers = frame(1, if more == 0 { 4 } else { 0 }, length);
         for left in (0..more).rev() {

@@ -1,5 +1,5 @@
 //! Two sites on one thread: a server on a port of its own, a pool that knows it.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
+#![allow(dead_code, unreachable_pub, clippy::unused_async, reason = "each test file uses its own part")]
 
 use std::future::Future;
 use std::net::SocketAddr;
