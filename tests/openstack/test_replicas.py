@@ -54,6 +54,24 @@ class AReplicatedImage(unittest.TestCase):
         for site in (Site1, Site2):
             STACK.until(f"it is gone at {site}", lambda site=site: self.at(site)["status"] == 404)
 
+    def test_its_members_are_told_once(self):
+        alice, bob = STACK.client(Site1), STACK.client(Site1, "bob", "other")
+        answer = alice.ask("POST", "image", f"/images/{self.image}/members", {"member": bob.project_id})
+        self.assertEqual(answer.status, 200, answer)
+        listed = alice.found("image", f"/images/{self.image}/members", BOTH)["members"]
+        self.assertEqual([member["member_id"] for member in listed], [bob.project_id])
+
+    def test_it_is_renamed_by_both_kinds_of_patch_that_glance_takes(self):
+        drafted = {"Content-Type": "application/openstack-images-v2.0-json-patch"}
+        for headers, order in (
+            (PATCH, [{"op": "replace", "path": "/name", "value": "first"}]),
+            (drafted, [{"replace": "/name", "value": "second"}]),
+        ):
+            answer = STACK.client(Site1).ask("PATCH", "image", f"/images/{self.image}", order, headers=headers)
+            self.assertEqual(answer.status, 200, answer)
+        for site in (Site1, Site2):
+            STACK.until(f"{site} has the new name", lambda site=site: self.at(site).get("name") == "second")
+
     def test_it_belongs_to_the_project_of_that_name_at_each_site(self):
         for site in (Site1, Site2):
             self.assertEqual(self.at(site)["owner"], STACK.client(site).project_id)

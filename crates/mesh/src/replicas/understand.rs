@@ -167,14 +167,14 @@ pub(crate) fn doubt(doubt: Doubt) -> replica::Doubt {
     }
 }
 
-/// The fields that a document sets: its members, or the first segments of a JSON Patch (RFC 6902).
+/// The fields that a document sets: its members, or the first segments of a JSON Patch.
 fn fields(kind: &Kind, content_type: Option<&str>, body: &[u8]) -> Option<BTreeSet<String>> {
     let document: Value = serde_json::from_slice(body).ok()?;
     match &document {
         Value::Array(steps) if content_type.is_none_or(|name| name.contains("patch")) => {
             let mut fields = BTreeSet::new();
             for step in steps {
-                fields.insert(first_segment(step.get("path")?.as_str()?));
+                fields.insert(first_segment(step_path(step)?));
                 if let Some(from) = step.get("from").and_then(Value::as_str) {
                     fields.insert(first_segment(from));
                 }
@@ -183,6 +183,13 @@ fn fields(kind: &Kind, content_type: Option<&str>, body: &[u8]) -> Option<BTreeS
         }
         document => Some(document.pointer(&kind.fields)?.as_object()?.keys().cloned().collect()),
     }
+}
+
+/// Where a step of a JSON Patch writes: by RFC 6902, or by its first drafts, `{"replace": "/name", "value": …}`, which are
+/// spoken to this day.
+pub(super) fn step_path(step: &Value) -> Option<&str> {
+    let drafted = || ["add", "remove", "replace"].iter().find_map(|operation| step.get(operation));
+    step.get("path").or_else(drafted)?.as_str()
 }
 
 fn first_segment(pointer: &str) -> String {
@@ -311,9 +318,11 @@ mod tests {
         assert_eq!(class("application/json", r#"{"name":"x","tags":[1]}"#), patch(&["name", "tags"]));
         let steps = r#"[{"op":"move","path":"/a~1b/0","from":"/c"},{"op":"add","path":"/d","value":1}]"#;
         assert_eq!(class("application/json-patch+json", steps), patch(&["a/b", "c", "d"]));
+        let drafted = r#"[{"replace":"/name","value":"x"},{"add":"/d","value":1},{"remove":"/c"}]"#;
+        assert_eq!(class("application/json-patch+json", drafted), patch(&["c", "d", "name"]));
         let whole = r#"[{"op":"replace","path":"","value":{}}]"#;
         assert_eq!(class("application/json-patch+json", whole), Some(replica::Class::Replace));
-        for unclear in ["", "[1]", "7", "{"] {
+        for unclear in ["", "[1]", "7", "{", r#"[{"move":"/a","to":"/b"}]"#] {
             assert_eq!(class("application/json-patch+json", unclear), None, "{unclear}");
         }
         let below = kind.rule("PUT", "/file");

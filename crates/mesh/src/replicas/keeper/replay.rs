@@ -10,7 +10,7 @@ use replica::{Class, Field, How};
 use serde_json::Value;
 
 use crate::replicas::request::{Content, Kept, Name};
-use crate::replicas::understand::plain;
+use crate::replicas::understand::{plain, step_path};
 
 /// Headers that say something of a body which is no longer the one that was sent.
 const DIGESTS: [&str; 4] = ["content-md5", "digest", "content-digest", "repr-digest"];
@@ -167,7 +167,7 @@ fn trim(value: &mut Value, pointer: &str, fields: &BTreeSet<Field>) -> bool {
         Some(Value::Array(steps)) => {
             let before = steps.len();
             steps.retain(|step| {
-                let path = step.get("path").and_then(Value::as_str).unwrap_or_default();
+                let path = step_path(step).unwrap_or_default();
                 wanted(path.trim_start_matches('/').split('/').next().unwrap_or_default())
             });
             steps.len() < before
@@ -268,6 +268,10 @@ mod tests {
             json!([{"op": "replace", "path": "/name", "value": "x"}, {"op": "remove", "path": "/size"}]);
         let patch = kept("PATCH", "/v2/images/m", "", &steps);
         let left = json!([{"op": "replace", "path": "/name", "value": "x"}]);
+        assert_eq!(made(&patch, &Class::Patch(fields.clone()), &how, false).1, left);
+        let steps = json!([{"replace": "/name", "value": "x"}, {"remove": "/size"}]);
+        let patch = kept("PATCH", "/v2/images/m", "", &steps);
+        let left = json!([{"replace": "/name", "value": "x"}]);
         assert_eq!(made(&patch, &Class::Patch(fields), &how, false).1, left);
     }
 
