@@ -165,7 +165,7 @@ impl Machine {
             return;
         }
         if let Some(entry) = self.entries.get_mut(&meta) {
-            entry.change_map(&self.here, |ours| ours.merge(map));
+            entry.change_map(&self.here, |ours| ours.merge_from(map, from));
             entry.peers.entry(from.clone()).or_default();
         }
         match message {

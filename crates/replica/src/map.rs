@@ -176,7 +176,21 @@ impl ReplicaMap {
         }
     }
 
-    /// Takes in what another site knows. True where that was news.
+    /// Takes in what a site says. By which id its own service has its replica it knows best: that may be another than
+    /// it was, where the replica was made anew. True where something was news.
+    pub fn merge_from(&mut self, other: &ReplicaMap, from: &Site) -> bool {
+        let before = self.clone();
+        self.merge(other);
+        if let (Some(ours), Some(theirs)) = (self.places.get_mut(from), other.places.get(from))
+            && ours.changed == theirs.changed
+            && theirs.local.is_some()
+        {
+            ours.local.clone_from(&theirs.local);
+        }
+        *self != before
+    }
+
+    /// Takes in what is known elsewhere. True where that was news.
     pub fn merge(&mut self, other: &ReplicaMap) -> bool {
         let before = self.clone();
         self.detached |= other.detached;
@@ -184,7 +198,7 @@ impl ReplicaMap {
             match self.places.get_mut(site) {
                 Some(ours) if ours.changed > theirs.changed => {}
                 Some(ours) if ours.changed == theirs.changed => {
-                    ours.local = ours.local.take().max(theirs.local.clone());
+                    ours.local = ours.local.take().or_else(|| theirs.local.clone());
                 }
                 _ => {
                     self.places.insert(site.clone(), theirs.clone());
@@ -256,6 +270,21 @@ mod tests {
         map.change(&Change::Extend(b.clone()), at(2), &a).unwrap();
         map.merge(&old);
         assert_eq!(map.local(&b), None);
+    }
+
+    #[test]
+    fn a_site_knows_best_by_which_id_its_service_has_its_replica() {
+        let (a, b) = (site("A"), site("B"));
+        let mut ours = map(false, &["A", "B"]);
+        ours.set_local(&b, LocalId("77".into()));
+        let (old, mut elsewhere) = (ours.clone(), ours.clone());
+        // Made anew, by an id that comes before the old one in no order that means anything.
+        ours.set_local(&b, LocalId("11".into()));
+        assert!(!ours.merge_from(&old, &a));
+        assert_eq!(ours.local(&b), Some(LocalId("11".into())));
+        assert!(elsewhere.merge_from(&ours, &b));
+        assert!(!elsewhere.merge(&old));
+        assert_eq!(elsewhere, ours);
     }
 
     #[test]

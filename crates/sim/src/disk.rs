@@ -144,7 +144,7 @@ impl Engine for Drive {
             state.pending.insert(number, commit);
             let takes = match state.mood {
                 Mood::Slow => state.chance.between(100, 2_000),
-                Mood::Good | Mood::Full => state.chance.between(0, 5),
+                Mood::Good | Mood::Full => state.chance.between(0, 8),
             };
             (number, Duration::from_millis(takes))
         };

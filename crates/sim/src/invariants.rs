@@ -88,11 +88,11 @@ fn writes_to<'e>(evidence: &'e Evidence, made: &Record) -> impl Iterator<Item = 
     })
 }
 
+/// What a client may conclude: less than it was told, where the site that told it was given an old copy of its records
+/// later, and at `@weak`, where an answer says only that it was recorded.
 fn verdict(record: &Record) -> Verdict {
-    if record.rolled_back && record.told.verdict == Verdict::Done {
-        return Verdict::Unknown;
-    }
-    record.told.verdict
+    let weak = record.rolled_back || record.level == Level::Weak;
+    if weak && record.told.verdict == Verdict::Done { Verdict::Unknown } else { record.told.verdict }
 }
 
 /// "When sites can talk again, they converge": after everything was mended, no site waits for another, and each

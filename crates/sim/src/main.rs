@@ -83,6 +83,9 @@ fn campaign(options: &Options) -> ExitCode {
                     } else if options.stop {
                         stop.store(1, Ordering::Relaxed);
                     }
+                    for violation in &report.violations {
+                        println!("seed {seed} violates {}: {}", violation.invariant, violation.what);
+                    }
                     let took = begin.elapsed();
                     ran.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(Ran {
                         seed,
@@ -95,18 +98,18 @@ fn campaign(options: &Options) -> ExitCode {
     });
     let mut ran = ran.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     ran.sort_by_key(|ran| ran.seed);
-    summary(&mut ran, begin.elapsed());
+    summary(&ran, begin.elapsed());
     let failed = ran.iter().find(|ran| !ran.report.violations.is_empty());
     let Some(failed) = failed else { return ExitCode::SUCCESS };
     shortest(failed.seed, &identities, options.minimise);
     ExitCode::FAILURE
 }
 
-fn summary(ran: &mut [Ran], took: Duration) {
+fn summary(ran: &[Ran], took: Duration) {
     let simulated: Duration = ran.iter().map(|ran| ran.report.simulated).sum();
     println!("{} schedules, {} s of simulated time, in {} s", ran.len(), simulated.as_secs(), took.as_secs());
     let mut counts = BTreeMap::<(&str, &str), u64>::new();
-    for ran in &*ran {
+    for ran in ran {
         let faults = ran.report.faults.iter().map(|(kind, count)| (("fault", *kind), count));
         let requests = ran.report.requests.iter().map(|(kind, count)| (("request", *kind), count));
         for (kind, count) in faults.chain(requests) {
@@ -120,11 +123,6 @@ fn summary(ran: &mut [Ran], took: Duration) {
     slowest.sort_by_key(|ran| std::cmp::Reverse(ran.took));
     for ran in slowest.iter().take(3) {
         println!("  slowest: seed {} took {} ms", ran.seed, ran.took.as_millis());
-    }
-    for ran in &*ran {
-        for violation in &ran.report.violations {
-            println!("seed {} violates {}: {}", ran.seed, violation.invariant, violation.what);
-        }
     }
 }
 

@@ -30,6 +30,8 @@ const CALM: Duration = Duration::from_secs(20);
 /// How long sites may take to agree once everything works, and how long they must then stay so.
 const CONVERGENCE: Duration = Duration::from_mins(12);
 const STEADY: u32 = 5;
+/// How long after that a site may keep what others could have needed.
+const FORGETTING: Duration = Duration::from_mins(5);
 
 /// What a client asked for, and was told.
 #[derive(Clone, Debug)]
@@ -439,15 +441,27 @@ impl Sea {
         sleep(Duration::from_secs(2)).await;
     }
 
-    async fn evidence(&self, unquiet: Option<String>) -> Evidence {
-        let mut kept_bytes = Vec::new();
+    /// The bytes of writes that each site keeps for others.
+    async fn kept_bytes(&self) -> Vec<u64> {
+        let mut kept = Vec::new();
         for isle in &self.isles {
             let handle = isle.with_mesh(mesh::Mesh::replication).flatten();
             let counts = match handle {
                 Some(handle) => handle.counts().await.unwrap_or_default(),
                 None => mesh::replication::Counts::default(),
             };
-            kept_bytes.push(counts.kept_bytes);
+            kept.push(counts.kept_bytes);
+        }
+        kept
+    }
+
+    async fn evidence(&self, unquiet: Option<String>) -> Evidence {
+        // What is kept goes when the others have said that they need it no more, which they do now and then.
+        let until = Instant::now() + FORGETTING;
+        let mut kept_bytes = self.kept_bytes().await;
+        while kept_bytes.iter().any(|bytes| *bytes > 0) && Instant::now() < until {
+            sleep(Duration::from_secs(5)).await;
+            kept_bytes = self.kept_bytes().await;
         }
         let mut records = self.records.borrow().clone();
         for record in &mut records {

@@ -255,7 +255,7 @@ impl Schedule {
             let ask = maker.ask(first);
             maker.steps.push(Step { at: step.at, what: What::Ask(ask) });
         }
-        for _ in 0..maker.chance.between(0, 9) {
+        for _ in 0..maker.chance.between(0, 10) {
             maker.fault(length);
         }
         maker.steps.sort_by_key(|step| step.at);
@@ -369,8 +369,10 @@ impl Maker {
             }
             46..=65 => {
                 let power = self.chance.percent(50);
+                let aimed = self.aim().filter(|_| self.chance.percent(60));
+                let (site, at) = aimed.unwrap_or((site, at));
                 self.add(at, Fault::Crash { site, power });
-                self.add(until, Fault::Start(site));
+                self.add(until.max(at + 200), Fault::Start(site));
             }
             66..=75 => {
                 let mood = if self.chance.percent(50) { disk::Mood::Full } else { disk::Mood::Slow };
@@ -400,6 +402,23 @@ impl Maker {
             }
             _ => self.add(at, Fault::Reset(from, to)),
         }
+    }
+
+    /// Where and when a crash comes in the middle of something: at the site that was asked, while or just after it
+    /// answers, or at any site while it is told.
+    fn aim(&mut self) -> Option<(usize, u64)> {
+        let writes = self.steps.iter().filter_map(|step| match &step.what {
+            What::Ask(ask) if !matches!(ask.act, Act::Local | Act::List { .. } | Act::Read { .. }) => {
+                Some((ask.site, step.at))
+            }
+            _ => None,
+        });
+        let writes: Vec<(usize, u64)> = writes.collect();
+        let (asked, at) = *self.chance.pick(writes.get(..).filter(|writes| !writes.is_empty())?);
+        if self.chance.percent(60) {
+            return Some((asked, at + self.chance.between(1, 15)));
+        }
+        Some((self.chance.index(self.sites), at + self.chance.between(10, 160)))
     }
 
     fn cut(&mut self, at: u64, until: u64, paths: &[(usize, usize)]) {

@@ -115,7 +115,7 @@ impl Machine {
         // One that is not here any more has nothing to do: all that was ordered is finished.
         let mut ours = (map.clone(), self.ordering.orders.given(&super::group(map)));
         if let Some(entry) = self.ordering.entries.get_mut(&meta) {
-            entry.map.merge(map);
+            entry.map.merge_from(map, from);
             let peer = entry.peers.entry(from.clone()).or_default();
             *peer = done.max(*peer);
             ours = (entry.map.clone(), entry.queue.done);
