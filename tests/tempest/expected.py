@@ -5,7 +5,7 @@ The same table, for people, is in docs/openstack.md.
 
 NO_KIND = "definitions of metadata are no images: what the profile does not list is not made at two sites (422)"
 ABSENT = "with `&`, a write to what is not replicated is a 422, also where there is nothing at all: a client expects a 404"
-IMPORT = "an import may run once only, and at `@eventual` each site executes for itself (422): for images at `@quorum`"
+IMPORT = "an import may run once only, and at `@eventual` each site executes for itself (422)"
 
 EXPECTED = {
     "test_images_metadefs_namespace_objects.": NO_KIND,
