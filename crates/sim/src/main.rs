@@ -29,6 +29,9 @@ struct Options {
     /// Run so many at a time.
     #[arg(long)]
     jobs: Option<usize>,
+    /// Twice as much to do in each, and more that breaks.
+    #[arg(long)]
+    busy: bool,
     /// End with the first that fails.
     #[arg(long)]
     stop: bool,
@@ -47,13 +50,17 @@ struct Ran {
 fn main() -> ExitCode {
     let options = Options::parse();
     match options.seed {
-        Some(seed) => replay(seed),
+        Some(seed) => replay(&schedule(seed, options.busy)),
         None => campaign(&options),
     }
 }
 
-fn replay(seed: u64) -> ExitCode {
-    let report = run(&Schedule::of(seed), &Identities::make());
+fn schedule(seed: u64, busy: bool) -> Schedule {
+    if busy { Schedule::busy(seed) } else { Schedule::of(seed) }
+}
+
+fn replay(schedule: &Schedule) -> ExitCode {
+    let report = run(schedule, &Identities::make());
     for line in &report.trace {
         println!("{line}");
     }
@@ -76,7 +83,7 @@ fn campaign(options: &Options) -> ExitCode {
                         return;
                     }
                     let begin = Instant::now();
-                    let mut report = run(&Schedule::of(seed), &identities);
+                    let mut report = run(&schedule(seed, options.busy), &identities);
                     let failed = !report.violations.is_empty();
                     if !failed {
                         report.trace = Vec::new();
@@ -101,7 +108,7 @@ fn campaign(options: &Options) -> ExitCode {
     summary(&ran, begin.elapsed());
     let failed = ran.iter().find(|ran| !ran.report.violations.is_empty());
     let Some(failed) = failed else { return ExitCode::SUCCESS };
-    shortest(failed.seed, &identities, options.minimise);
+    shortest(&schedule(failed.seed, options.busy), &identities, options.minimise);
     ExitCode::FAILURE
 }
 
@@ -126,9 +133,9 @@ fn summary(ran: &[Ran], took: Duration) {
     }
 }
 
-fn shortest(seed: u64, identities: &Identities, runs: usize) {
-    let schedule = Schedule::of(seed);
-    let (least, report) = minimise(&schedule, identities, runs);
+fn shortest(schedule: &Schedule, identities: &Identities, runs: usize) {
+    let seed = schedule.seed;
+    let (least, report) = minimise(schedule, identities, runs);
     println!("\nseed {seed}, with {} of its {} steps:", least.steps.len(), schedule.steps.len());
     for line in &report.trace {
         println!("{line}");

@@ -216,6 +216,7 @@ struct Maker {
     ordered: bool,
     unordered: bool,
     backups: bool,
+    busy: bool,
     made: Vec<Made>,
     steps: Vec<Step>,
     asks: usize,
@@ -225,6 +226,16 @@ impl Schedule {
     /// The run of a seed.
     #[must_use]
     pub fn of(seed: u64) -> Schedule {
+        Schedule::make(seed, false)
+    }
+
+    /// Another one, with twice as much to do and more that breaks.
+    #[must_use]
+    pub fn busy(seed: u64) -> Schedule {
+        Schedule::make(seed, true)
+    }
+
+    fn make(seed: u64, busy: bool) -> Schedule {
         let mut chance = Chance::new(seed, "schedule");
         let sites = if chance.percent(70) { 3 } else { 4 };
         let flavour = chance.below(4);
@@ -233,13 +244,15 @@ impl Schedule {
             ordered: matches!(flavour, 1 | 2),
             unordered: flavour != 1,
             backups: flavour == 3,
+            busy,
             chance,
             made: Vec::new(),
             steps: Vec::new(),
             asks: 0,
         };
         let length = maker.chance.between(15_000, 45_000);
-        let asks = maker.chance.between(20, 45);
+        let (asks, faults) = if busy { ((40, 90), (3, 16)) } else { ((20, 45), (0, 10)) };
+        let asks = maker.chance.between(asks.0, asks.1);
         for _ in 0..asks {
             let at = maker.chance.between(100, length);
             maker.steps.push(Step { at, what: What::Ask(Ask { number: 0, site: 0, act: Act::Local }) });
@@ -255,7 +268,7 @@ impl Schedule {
             let ask = maker.ask(first);
             maker.steps.push(Step { at: step.at, what: What::Ask(ask) });
         }
-        for _ in 0..maker.chance.between(0, 10) {
+        for _ in 0..maker.chance.between(faults.0, faults.1) {
             maker.fault(length);
         }
         maker.steps.sort_by_key(|step| step.at);
@@ -348,7 +361,13 @@ impl Maker {
         let until = at + self.chance.between(200, 15_000);
         let (site, pair) = (self.chance.index(self.sites), self.some_sites(2));
         let (from, to) = (pair[0], pair[1]);
-        match self.chance.below(100) {
+        let kind = match self.chance.below(100) {
+            // Disks and services for some of the crashes.
+            62..=65 if self.busy => 66,
+            71..=75 if self.busy => 76,
+            kind => kind,
+        };
+        match kind {
             0..=11 => self.cut(at, until, &[(from, to), (to, from)]),
             12..=19 => self.cut(at, until, &[(from, to)]),
             20..=24 => {
