@@ -25,6 +25,7 @@ pub const REQUESTS: &[&[u8]] = &[
 
 /// One way through a site.
 pub struct Path {
+    name: &'static str,
     address: SocketAddr,
     notes: Arc<Mutex<Notes>>,
     _mesh: Mesh,
@@ -35,7 +36,8 @@ impl Path {
         let (service, notes) = far::listen();
         let mesh =
             Mesh::start(settings(service, thin), NonZeroUsize::MIN, Audit::none(), [7; 16]).expect("a mesh");
-        Path { address: mesh.addresses("image", false)[0], notes, _mesh: mesh }
+        let name = if thin { "thin" } else { "other" };
+        Path { name, address: mesh.addresses("image", false)[0], notes, _mesh: mesh }
     }
 
     /// Sends bytes, and says what the service saw of them and what came back.
@@ -43,7 +45,7 @@ impl Path {
         let free = matches!(service, Service::Says(_));
         let (requests, came) = self.ask(bytes, cut, service);
         if !free {
-            return (requests, answers(&came));
+            return (requests, answers(self.name, &came));
         }
         // The service has closed a connection that the path may have kept, and may use again before it sees that. So
         // it is used up here: each path begins with one that is open, whatever was said on the one before.
@@ -81,8 +83,8 @@ impl Path {
 }
 
 /// Every answer that came.
-fn answers(mut bytes: &[u8]) -> Vec<String> {
-    let mut answers = Vec::new();
+fn answers(path: &str, mut bytes: &[u8]) -> Vec<String> {
+    let (all, mut answers) = (bytes, Vec::new());
     while let Some((line, fields, start)) = head(bytes) {
         let field = |name: &str| fields.iter().find(|field| field.0 == name).map(|field| field.1.as_str());
         let rest = &bytes[start..];
@@ -93,7 +95,9 @@ fn answers(mut bytes: &[u8]) -> Vec<String> {
                 let length = length.parse::<usize>().expect("a length").min(rest.len());
                 (length, rest[..length].to_vec())
             }
-            (None, Some("chunked")) => chunks(rest).expect("a whole body"),
+            (None, Some("chunked")) => {
+                chunks(rest).unwrap_or_else(|| panic!("cut, on the {path} path: {}", all.escape_ascii()))
+            }
             // To a client of HTTP/1.0: until the end.
             (None, None) => (rest.len(), rest.to_vec()),
             framings => panic!("{framings:?}"),

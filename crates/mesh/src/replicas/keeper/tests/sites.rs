@@ -283,7 +283,7 @@ fn settings(isle: &Isle, authority: &Authority) -> Settings {
         profile,
         observe: false,
         tokens: None,
-        thin: true,
+        thin: false,
         services: BTreeMap::from([("image".to_owned(), service)]),
         link: Some(Link {
             listen: ANY_PORT,
