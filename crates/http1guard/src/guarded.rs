@@ -32,10 +32,9 @@ use crate::violation::{Part, Violation};
 
 const MARK: &[u8] = b"\r\n";
 
-/// After a refusal, so much of what the client still sent is read and dropped. Unread bytes would make the
-/// system reset the connection, and the client might lose the answer.
-const DRAINED_READS: usize = 16;
-const DRAINED_READ_BYTES: usize = 4096;
+/// At the end, so much of what the client still sends is read and dropped. Unread bytes would make the system reset
+/// the connection, and the client might lose answers that are on their way.
+const MOST_DROPPED: usize = 4 << 20;
 
 /// A connection with a [`Guard`] before its reader, which is an HTTP/1 server.
 ///
@@ -68,6 +67,7 @@ pub struct Guarded<IO> {
     saying: Bytes,
     /// Whom `aside` wakes.
     task: Option<Waker>,
+    dropped: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +93,7 @@ impl<IO> Guarded<IO> {
             aside: None,
             saying: Bytes::new(),
             task: None,
+            dropped: 0,
         }
     }
 
@@ -119,6 +120,12 @@ impl<IO> Guarded<IO> {
             && self.passed == 0
             && !self.kept.is_empty()
             && self.guard.is_at_head()
+    }
+
+    /// Whether the client is likely to be still sending: a request was not read to its end, or refused.
+    #[must_use]
+    pub fn is_mid_request(&self) -> bool {
+        self.violation().is_some() || !self.kept.is_empty() || !self.guard.is_at_head()
     }
 
     /// The connection itself, after an answer that switched protocols (`101`, or success for CONNECT), and the
@@ -214,16 +221,17 @@ impl<IO: AsyncRead + Unpin> Guarded<IO> {
         Poll::Ready(Ok((passed > 0).then_some(())))
     }
 
-    /// Drops what the client has already sent. It waits for nothing.
-    fn drain(&mut self, cx: &mut Context<'_>) {
-        let mut scratch = [0; DRAINED_READ_BYTES];
-        for _ in 0..DRAINED_READS {
+    /// After the end of the answers: drops what the client still sends, until it ends, or has sent too much.
+    pub fn poll_drop_rest(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut scratch = [0; 4096];
+        while self.dropped < MOST_DROPPED {
             let mut buf = ReadBuf::new(&mut scratch);
-            let read = Pin::new(&mut self.io).poll_read(cx, &mut buf);
-            if !matches!(read, Poll::Ready(Ok(()))) || buf.filled().is_empty() {
-                return;
+            match ready!(Pin::new(&mut self.io).poll_read(cx, &mut buf)) {
+                Ok(()) if !buf.filled().is_empty() => self.dropped += buf.filled().len(),
+                _ => break,
             }
         }
+        Poll::Ready(())
     }
 }
 
@@ -257,7 +265,8 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Guarded<IO> {
                         this.reader = Some(cx.waker().clone());
                         return Poll::Pending;
                     }
-                    this.drain(cx);
+                    // Also for a server that has no shutdown.
+                    let _ = this.poll_drop_rest(cx);
                     return Poll::Ready(Ok(()));
                 }
             }

@@ -30,7 +30,7 @@ use crate::headers::HEADERS_ON_STACK;
 use crate::http2;
 use crate::idle::{Idle, Seldom};
 use crate::interim::Turn;
-use crate::paced::{MidHead, Paced};
+use crate::paced::{Paced, Sending};
 use crate::thin::{self, Other, Rewound, Seat};
 
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -206,7 +206,7 @@ impl Serve {
 
     async fn http2<IO>(self, state: &State, stream: IO)
     where
-        IO: AsyncRead + AsyncWrite + MidHead + Unpin + 'static,
+        IO: AsyncRead + AsyncWrite + Sending + Unpin + 'static,
     {
         let settings = state.settings();
         let stream = Paced::new(stream, settings.timeouts.header, settings.timeouts.body_idle);

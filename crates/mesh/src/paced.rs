@@ -1,4 +1,5 @@
-//! A client's connection with limits on its waits: for the rest of a head, and for a client that reads.
+//! A client's connection with limits on its waits: for the rest of a head, for a client that reads, and at the end for
+//! one that is still sending.
 
 use std::future::Future;
 use std::io;
@@ -14,47 +15,57 @@ use tokio_rustls::server::TlsStream;
 
 use crate::thin::Rewound;
 
-/// Whether some of a head has come, and not all of it.
-pub(crate) trait MidHead {
-    fn is_mid_head(&self) -> bool;
+/// How long a client that is still sending is listened to after the last answer, so that it gets that answer: bytes
+/// that nobody reads make the system reset the connection, and what was on its way is lost (RFC 9112, 9.6).
+pub(crate) const LINGER: Duration = Duration::from_secs(1);
+
+/// What the client of a connection is about.
+pub(crate) trait Sending {
+    /// Whether some of a head has come, and not all of it.
+    fn is_mid_head(&self) -> bool {
+        false
+    }
+
+    /// After the end of the answers: drops what still comes. Ready at the client's end, or at once if nothing is
+    /// expected of it.
+    fn poll_rest(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
 }
 
-impl<IO> MidHead for Guarded<IO> {
+impl<IO: AsyncRead + Unpin> Sending for Guarded<IO> {
     fn is_mid_head(&self) -> bool {
         Guarded::is_mid_head(self)
     }
-}
 
-/// HTTP/2 has its own pings for a silent client.
-impl MidHead for TcpStream {
-    fn is_mid_head(&self) -> bool {
-        false
+    fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let rest = self.poll_drop_rest(context);
+        if self.is_mid_request() { rest } else { Poll::Ready(()) }
     }
 }
 
-impl MidHead for Rewound {
-    fn is_mid_head(&self) -> bool {
-        false
-    }
-}
+/// HTTP/2 has its own pings for a silent client, and says itself what it still reads.
+impl Sending for TcpStream {}
 
-impl<IO> MidHead for TlsStream<IO> {
-    fn is_mid_head(&self) -> bool {
-        false
-    }
-}
+impl Sending for Rewound {}
+
+impl<IO> Sending for TlsStream<IO> {}
 
 /// Fails with `TimedOut` when a wait takes too long. Timers exist only while something waits.
 pub(crate) struct Paced<IO> {
     io: IO,
     head: Wait,
     write: Wait,
+    rest: Wait,
+    /// Nothing is written any more.
+    ended: bool,
 }
 
 impl<IO> Paced<IO> {
     /// `head` is for a whole head, however many drops it comes in; `write` for each pause of a reader.
     pub(crate) fn new(io: IO, head: Duration, write: Duration) -> Paced<IO> {
-        Paced { io, head: Wait::new(head), write: Wait::new(write) }
+        let [head, write, rest] = [head, write, LINGER].map(Wait::new);
+        Paced { io, head, write, rest, ended: false }
     }
 
     pub(crate) fn into_inner(self) -> IO {
@@ -90,7 +101,7 @@ impl Wait {
     }
 }
 
-impl<IO: AsyncRead + MidHead + Unpin> AsyncRead for Paced<IO> {
+impl<IO: AsyncRead + Sending + Unpin> AsyncRead for Paced<IO> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -106,7 +117,7 @@ impl<IO: AsyncRead + MidHead + Unpin> AsyncRead for Paced<IO> {
     }
 }
 
-impl<IO: AsyncWrite + Unpin> AsyncWrite for Paced<IO> {
+impl<IO: AsyncWrite + Sending + Unpin> AsyncWrite for Paced<IO> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -139,7 +150,12 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Paced<IO> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        let ended = Pin::new(&mut this.io).poll_shutdown(context);
-        this.write.limit(ended, context)
+        if !this.ended {
+            let ended = Pin::new(&mut this.io).poll_shutdown(context);
+            ready!(this.write.limit(ended, context))?;
+            this.ended = true;
+        }
+        let rest = this.io.poll_rest(context).map(Ok);
+        this.rest.limit(rest, context)
     }
 }

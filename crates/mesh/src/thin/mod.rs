@@ -40,6 +40,7 @@ use crate::core::Core;
 use crate::front::PREFACE;
 use crate::handle::Entry;
 use crate::idle::Seldom;
+use crate::paced::LINGER;
 use crate::settings::Settings;
 use buffers::Buffer;
 use exchange::{Then, exchange};
@@ -49,9 +50,7 @@ use wire::fill;
 pub(crate) use buffers::Buffers;
 pub(crate) use rewound::Rewound;
 
-/// How long, and for how many bytes, the rest of a refused request is read. Unread bytes would make the system
-/// reset the connection, and the client might lose the answer.
-const LINGER: Duration = Duration::from_secs(1);
+/// So much of the rest of a refused request is read, within [`LINGER`].
 const LINGER_BYTES: usize = 4 << 20;
 
 /// Where a client sits.

@@ -208,3 +208,25 @@ impl ServerCertVerifier for Anyone {
         rustls::crypto::ring::default_provider().signature_verification_algorithms.supported_schemes()
     }
 }
+
+/// What nobody reads makes the system reset the connection, and answers on their way are lost with it.
+#[test]
+fn a_client_that_is_still_sending_when_it_is_refused_gets_all_that_was_answered() {
+    let body = "x".repeat(2 << 20);
+    let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let upstream = Upstream::answering(&answer);
+    let front = Front::new(Way::Local, &upstream);
+    let mut client = front.connect();
+    client.send(front.head("GET /", "") + "GET /\r\n");
+    let head = client.head().unwrap();
+    assert_eq!(head.status(), 200);
+    let mut left = body.len();
+    while left > 0 {
+        // As soon as it is refused, nobody wants this.
+        let _ = client.push(b"x");
+        let here = left.min(16 << 10);
+        assert!(client.exactly(here).iter().all(|byte| *byte == b'x'));
+        left -= here;
+    }
+    assert_eq!(client.answer().status(), 400);
+}
