@@ -189,3 +189,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_switches_protocols_is_not_heard() {
+    let read = |status| {
+        let frame = super::frame::write(7, status, &fields(1)).unwrap();
+        super::frame::read(&frame[super::frame::HEAD_BYTES..])
+    };
+    assert!(read(StatusCode::EARLY_HINTS).is_some());
+    assert_eq!(read(StatusCode::SWITCHING_PROTOCOLS), None);
+    assert_eq!(read(StatusCode::OK), None);
+}

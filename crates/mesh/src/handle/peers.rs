@@ -5,17 +5,15 @@ use std::rc::Rc;
 
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
-use http_body::Body;
 use hyper::body::Incoming;
 use plan::Sent;
 use scope::Site;
 
 use super::{Walk, take_in};
 use crate::backstage;
-use crate::body::{AnswerBody, LegBody};
+use crate::body::AnswerBody;
 use crate::core::{Core, ServiceState, State};
 use crate::identity;
-use crate::inflow::Live;
 use crate::interim::Turn;
 use crate::leg::{self, Carried, LegFailure, MOST_HOPS};
 use crate::problem::Problem;
@@ -78,9 +76,7 @@ pub(crate) async fn leg(
         identities.filter(|own| own.is_issue(&service.name, &head)).map(|_| state.settings().site.clone());
     let walk =
         Walk { core, state, service, client, switch, turn: None, login: None, issuer, ticket: in_flight };
-    let pause = walk.state.settings().timeouts.body_idle;
-    let body = if body.is_end_stream() { LegBody::Empty } else { LegBody::Live(Live::new(body, pause)) };
-    let head = Box::new(head);
+    let (head, body) = (Box::new(head), walk.live(body.into()));
     let at = At { from_peer: true, level, ..walk.at(Some(&carried).filter(|_| causes)) };
     let answer = match group {
         Some(group) => Box::pin(walk::create(at, head, body, &group)).await,

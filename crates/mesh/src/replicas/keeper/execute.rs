@@ -209,8 +209,7 @@ impl Job {
         let target =
             Target { meta: Some(&meta), local: local.as_ref(), chosen: self.chosen, fields: &fields };
         let (class, how) = (&self.operation.class, &self.execution.how);
-        // Only what makes it is sent to its collection: whatever another site says that its write is.
-        if *class != Class::Create && !is_at(kept, &meta) {
+        if !is_of(class, kept, &meta) {
             return Err(Outcome::NotExecuted);
         }
         if let Some((mut head, scoped)) = self.sender.take() {
@@ -518,6 +517,12 @@ pub(super) fn is_to(kept: &Kept, meta: &replica::Meta) -> bool {
     kept.service == name.service() && there && !has_dots(path) && !has_dots(&kept.below)
 }
 
+/// Whether a write of this class can be sent so: only what makes a resource is sent to its collection, whatever another
+/// site says that its write is. Of anything else the path would become one beside the resource.
+fn is_of(class: &Class, kept: &Kept, name: &Name) -> bool {
+    *class == Class::Create || is_at(kept, name)
+}
+
 /// Whether a write is to the resource itself, and not to its collection.
 fn is_at(kept: &Kept, name: &Name) -> bool {
     kept.path.trim_end_matches('/').ends_with(name.path())
@@ -541,25 +546,28 @@ mod tests {
 
     #[test]
     fn a_write_is_to_its_resource_or_makes_it_and_to_nothing_else() {
-        let is = |service: &str, method: &str, path: &str, below: &str| {
-            let kept = Kept {
-                id: "1".into(),
-                service: service.to_owned(),
-                kind: "image".to_owned(),
-                method: method.to_owned(),
-                path: path.to_owned(),
-                below: below.to_owned(),
-                query: None,
-                headers: Vec::new(),
-                content: Content::Inline(Vec::new()),
-            };
-            is_to(&kept, &replica::Meta("image:/v2/images/7".into()))
+        let write = |service: &str, method: &str, path: &str, below: &str| Kept {
+            id: "1".into(),
+            service: service.to_owned(),
+            kind: "image".to_owned(),
+            method: method.to_owned(),
+            path: path.to_owned(),
+            below: below.to_owned(),
+            query: None,
+            headers: Vec::new(),
+            content: Content::Inline(Vec::new()),
         };
+        let meta = replica::Meta("image:/v2/images/7".into());
+        let is = |service, method, path, below| is_to(&write(service, method, path, below), &meta);
         assert!(is("image", "PUT", "/v2/images/7", "") && is("image", "PUT", "/glance/v2/images/7", "/file"));
         assert!(is("image", "POST", "/glance/v2/images/", ""));
         assert!(!is("identity", "PUT", "/v2/images/7", ""));
         assert!(!is("image", "PUT", "/v2/images/8", "") && !is("image", "DELETE", "/v2/images", ""));
         assert!(!is("image", "POST", "/v2/users", "") && !is("image", "POST", "/v2/myimages", ""));
         assert!(!is("image", "PUT", "/v2/images/7", "/../8"));
+        // What is sent to the collection makes something, whatever its sender calls it.
+        let sent = |class, path| is_of(&class, &write("image", "POST", path, ""), &Name::from(&meta));
+        assert!(sent(Class::Create, "/v2/images") && sent(Class::Replace, "/glance/v2/images/7"));
+        assert!(!sent(Class::Replace, "/v2/images") && !sent(Class::Delete, "/v2/images/"));
     }
 }

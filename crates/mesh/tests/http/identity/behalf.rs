@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use mesh::Accept;
 
-use super::keystone::Keystone;
+use super::keystone::{Keystone, said};
 use super::world::{World, ask, login, named};
 use crate::harness::{Message, Upstream, until};
 
@@ -201,4 +201,21 @@ fn what_each_site_would_make_otherwise_or_for_somebody_else_is_refused() {
         about_keys(&world, "alice", line, BOTH, body).assert_problem(422, "not-replicable");
     }
     assert!(written(&world, 0).is_empty());
+}
+
+#[test]
+fn while_nobody_can_say_whose_it_is_a_write_to_what_belongs_to_users_is_not_sent() {
+    let (world, _) = world(Some(Accept::All));
+    world.keystones[1].has("alice", "demo", "reader");
+    assert_eq!(about_keys(&world, "alice", "POST /v2/keys", BOTH, KEY).status(), 201);
+    until("B makes it", || !written(&world, 1).is_empty());
+    let token = login(world.address(0, "identity", false), "alice", "demo", "");
+    let out = serde_json::json!({ "error": "out of order" });
+    world.keystones[0].known.lock().unwrap().lie = Some(said(503, "", &out));
+    let fields = format!("X-Auth-Token: {token}\r\n");
+    let answer = ask(world.address(0, "image", false), "DELETE /v2/keys/mine", &fields, "");
+    answer.assert_problem(503, "no-identity");
+    for index in [0, 1] {
+        assert!(written(&world, index).iter().all(|(line, ..)| !line.starts_with("DELETE")));
+    }
 }

@@ -54,3 +54,15 @@ fn nothing_is_named_otherwise_where_the_token_is_not_honoured() {
     assert_eq!(sent(&world, &["/v2/images?owner=A-demo"]), ["/v2/images?owner=A-demo"]);
     assert_eq!(world.keystones[0].validations().len(), 0);
 }
+
+#[test]
+fn a_client_of_another_site_that_comes_here_may_name_its_project_as_there_from_the_first_request_on() {
+    let world = world(Some(Accept::All));
+    let token = login(world.address(0, "identity", false), "alice", "demo", "");
+    let fields = format!("X-Scope: identity: A, image: B\r\nX-Auth-Token: {token}\r\n");
+    assert_eq!(
+        ask(world.address(1, "image", false), "GET /v2/images?owner=A-demo", &fields, "").status(),
+        200
+    );
+    assert_eq!(world.images[1].seen()[0].line, "GET /v2/images?owner=B-demo HTTP/1.1");
+}
