@@ -8,7 +8,8 @@
 //! error proves), `wire` (the shape of a request between two sites), `interim` (1xx answers on the way back), `tls`,
 //! `server` (the receiver).
 //! `name`, `certificate` and `identity` are what both ends stand on; `revoked` is whom they believe no more.
-//! Beside all that, `datagram` carries small messages between sites that have no connection.
+//! Beside all that, `datagram` carries small messages between sites that have no connection, and `notary` signs what
+//! others pass on.
 
 mod certificate;
 pub mod datagram;
@@ -16,6 +17,7 @@ mod exec;
 mod identity;
 mod interim;
 mod name;
+mod notary;
 mod pool;
 mod revoked;
 mod server;
@@ -28,6 +30,7 @@ pub use certificate::Fingerprint;
 pub use exec::Local;
 pub use identity::{Authority, Fault, Identity, IdentityError};
 pub use interim::{Ear, Speaker};
+pub use notary::{Notary, Signed};
 pub use pool::{Kind, Lane, PeerState, Pool, Received, SendError, Sent, Settings};
 pub use revoked::{BadRevocation, Revocation, Revoked};
 pub use server::{Drain, Draining, Limits, Peer, Server, upgraded};

@@ -121,6 +121,7 @@ pub(crate) struct Snapshot {
     pub(crate) settings: Settings,
     pub(crate) health: BTreeMap<String, Arc<Health>>,
     pub(crate) client_tls: Option<ClientTls>,
+    pub(crate) notary: Option<link::Notary>,
 }
 
 /// One core.
@@ -390,6 +391,11 @@ impl State {
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.snapshot.settings
+    }
+
+    /// What signs for this site, where it has others.
+    pub(crate) fn notary(&self) -> Option<&link::Notary> {
+        self.snapshot.notary.as_ref()
     }
 
     /// Closes connections to services that nobody used for too long.

@@ -445,6 +445,8 @@ fn snapshot(settings: Settings, revoked: &Revoked) -> Result<(Arc<Snapshot>, Opt
     let identity = settings.link.as_ref().map(|link| Arc::clone(&link.identity));
     let client_tls = identity.as_deref().map(|identity| ClientTls::new(identity, revoked));
     let client_tls = client_tls.transpose().map_err(StartError::Identity)?;
+    let notary = identity.as_deref().map(|identity| link::Notary::new(identity, revoked));
+    let notary = notary.transpose().map_err(StartError::Identity)?;
     let server_tls = identity.as_deref().map(|identity| ServerTls::new(identity, revoked));
     let server_tls = server_tls.transpose().map_err(StartError::Identity)?;
     let health = settings
@@ -452,7 +454,7 @@ fn snapshot(settings: Settings, revoked: &Revoked) -> Result<(Arc<Snapshot>, Opt
         .iter()
         .map(|(name, service)| (name.clone(), Arc::new(Health::new(service.upstreams.len()))))
         .collect();
-    Ok((Arc::new(Snapshot { settings, health, client_tls }), server_tls))
+    Ok((Arc::new(Snapshot { settings, health, client_tls, notary }), server_tls))
 }
 
 /// What a core begins with.

@@ -4,7 +4,7 @@ use crate::entry::Entry;
 use crate::event::{Effect, Reply, Subject, Ticket, Write};
 use crate::machine::Machine;
 use crate::map::{Naming, ReplicaMap};
-use crate::operation::{Class, Level, Meta, OpId, Operation};
+use crate::operation::{Class, Level, Meta, Operation};
 use crate::order::Order;
 use crate::record::Stage;
 use crate::resource::Resource;
@@ -80,9 +80,9 @@ impl Machine {
     /// Records it; it is then executed as soon as the resource is not busy.
     fn record(&mut self, ticket: Ticket, meta: &Meta, write: Write) {
         self.touch(meta);
-        self.counter = self.counter.saturating_add(1);
+        let id = self.next_op();
+        self.counter = id.counter;
         self.call.site = true;
-        let id = OpId { site: self.here.clone(), epoch: self.epoch, counter: self.counter };
         let stamp = self.clock.tick(self.call.wall_ms);
         if let Subject::New { naming, level, sites } = &write.subject {
             let chosen = matches!(naming, Naming::Chosen(_));

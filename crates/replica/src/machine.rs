@@ -322,6 +322,12 @@ impl Machine {
         self.entries.values().map(|entry| entry.resource.ops.len()).chain(ordered).sum()
     }
 
+    /// What the next write that is accepted here will be called.
+    #[must_use]
+    pub fn next_op(&self) -> OpId {
+        OpId { site: self.here.clone(), epoch: self.epoch, counter: self.counter.saturating_add(1) }
+    }
+
     /// The operation that a client waits for, once its write was accepted.
     #[must_use]
     pub fn accepted(&self, ticket: Ticket) -> Option<&OpId> {

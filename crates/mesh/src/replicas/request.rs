@@ -117,6 +117,8 @@ pub(crate) struct Kept {
     /// Headers that the service needs; no credentials, no conditions, nothing of one hop.
     pub(crate) headers: Vec<(String, Vec<u8>)>,
     pub(crate) content: Content,
+    /// The word of the site that accepted it, on this and on whose behalf it is. None before it is accepted.
+    pub(crate) signed: Option<link::Signed>,
 }
 
 /// The body of a kept write.

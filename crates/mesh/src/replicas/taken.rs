@@ -208,6 +208,7 @@ pub(crate) fn wanted(
             .filter(|query| !query.is_empty()),
         headers: kept(&head.headers, &settings.profile),
         content,
+        signed: None,
     };
     let scoped = carried.map(|carried| Scoped {
         text: (*carried.scope.text).into(),

@@ -264,7 +264,7 @@ impl Stage {
             replicas: Some(Replicas { known, orders, counts: Arc::default(), spool: Arc::default() }),
             identities: None,
         };
-        let snapshot = Snapshot { settings, health: BTreeMap::new(), client_tls: None };
+        let snapshot = Snapshot { settings, health: BTreeMap::new(), client_tls: None, notary: None };
         let core = Core::new(Arc::new(shared), Arc::<metrics::Counts>::default(), Arc::new(snapshot));
         let kept = Rc::new(RefCell::new(None));
         let (reply, handed) = (self.reply.clone(), Rc::clone(&kept));

@@ -17,16 +17,16 @@ use crate::core::Core;
 use crate::problem::Problem;
 
 /// What comes before the rest of each path.
-pub(crate) const PREFIX: &str = "/archipel/replicas/1/";
-pub(crate) const MESSAGES: &str = "/archipel/replicas/1/messages";
-pub(crate) const WRITES: &str = "/archipel/replicas/1/writes/";
-pub(crate) const STATE: &str = "/archipel/replicas/1/state";
+pub(crate) const PREFIX: &str = "/archipel/replicas/2/";
+pub(crate) const MESSAGES: &str = "/archipel/replicas/2/messages";
+pub(crate) const WRITES: &str = "/archipel/replicas/2/writes/";
+pub(crate) const STATE: &str = "/archipel/replicas/2/state";
 /// A long body comes in at the sender.
-pub(crate) const COMING: &str = "/archipel/replicas/1/coming";
+pub(crate) const COMING: &str = "/archipel/replicas/2/coming";
 /// A long body, also while it comes in.
-pub(crate) const BODIES: &str = "/archipel/replicas/1/bodies/";
+pub(crate) const BODIES: &str = "/archipel/replicas/2/bodies/";
 /// A part of a resource, from the service.
-pub(crate) const PART: &str = "/archipel/replicas/1/part";
+pub(crate) const PART: &str = "/archipel/replicas/2/part";
 
 /// So many of one peer's are taken at a time, by each core: each may be long.
 pub(crate) const AT_ONCE: usize = 4;

@@ -17,9 +17,9 @@ impl Machine {
             Ok(map) => map,
             Err(reply) => return self.call.effects.push(Effect::Answer { ticket, op: None, reply }),
         };
-        self.counter = self.counter.saturating_add(1);
+        let id = self.next_op();
+        self.counter = id.counter;
         self.call.site = true;
-        let id = OpId { site: self.here.clone(), epoch: self.epoch, counter: self.counter };
         let operation = Operation {
             id: id.clone(),
             resource: map.meta.clone(),

@@ -69,7 +69,7 @@ impl Clients {
 impl Keeper {
     /// A client writes.
     pub(super) fn write(&mut self, wanted: Wanted, answer: oneshot::Sender<Answered>) {
-        let Wanted { write, kept, head, scoped } = wanted;
+        let Wanted { write, mut kept, head, scoped } = wanted;
         let meta = match &write.subject {
             Subject::Existing(meta) => Some(meta.clone()),
             Subject::New { .. } => None,
@@ -79,6 +79,7 @@ impl Keeper {
             let _ = answer.send(Answered { reply, op, meta, response: None, sites });
             return;
         }
+        kept.signed = self.vouch(&write, &kept);
         let ticket = self.clients.ticket();
         let client = Client::Write { answer, meta, op: None, response: None };
         self.clients.waiting.insert(ticket, client);

@@ -556,6 +556,7 @@ mod tests {
             query: None,
             headers: Vec::new(),
             content: Content::Inline(Vec::new()),
+            signed: None,
         };
         let meta = replica::Meta("image:/v2/images/7".into());
         let is = |service, method, path, below| is_to(&write(service, method, path, below), &meta);

@@ -7,7 +7,7 @@
 //! worth more than a fresh start from the records, which would leave it in doubt.
 //!
 //! In the order in which a write meets them: `clients` (who waits), `book` and `logs` (what is remembered), `journal`,
-//! `durable`, `vault` and `seal` (the disk), `deeds`, `execute` and `replay` (the service), `peers` and `inbound` (other
+//! `durable`, `vault` and `seal` (the disk), `deeds`, `execute` and `replay` (the service), `peers`, `inbound` and `vouch` (other
 //! sites), `copy` and `fetch` (states), `bodies` and `pull` (long bodies), `show` and `webhook` (what is told). `reads`:
 //! reads that wait for all that.
 
@@ -29,6 +29,7 @@ mod replay;
 mod seal;
 mod show;
 mod vault;
+mod vouch;
 mod webhook;
 
 #[cfg(test)]

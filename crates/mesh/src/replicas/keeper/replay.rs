@@ -226,6 +226,7 @@ mod tests {
             query: None,
             headers: vec![("content-type".to_owned(), b"application/json".to_vec())],
             content: Content::Inline(body.to_string().into_bytes()),
+            signed: None,
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod large;
 mod sites;
+mod vouched;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -78,7 +78,7 @@ pub(super) struct Isle {
 /// Three sites.
 pub(super) struct Isles {
     pub(super) isles: Vec<Isle>,
-    authority: Authority,
+    pub(super) authority: Authority,
 }
 
 impl Isles {
@@ -163,7 +163,8 @@ impl Isles {
     }
 
     /// One write, at one site.
-    pub(super) fn write(&self, index: usize, wanted: Wanted) -> Answered {
+    pub(super) fn write(&self, index: usize, mut wanted: Wanted) -> Answered {
+        wanted.write.on_behalf_of.site = site(NAMES[index]);
         let replicas = self.replicas(index);
         run(async move { replicas.write(Box::new(wanted)).await.unwrap() })
     }
@@ -351,6 +352,7 @@ pub(super) fn wanted(
         query: None,
         headers: vec![("content-type".to_owned(), kind.into())],
         content: Content::Inline(body.to_vec()),
+        signed: None,
     };
     let write = Write { subject, class, doubt, on_behalf_of: who, body: Body(id) };
     Wanted { write, kept, head: Box::new(head), scoped: None }
