@@ -17,7 +17,7 @@ use crate::thin::Rewound;
 
 /// How long a client that is still sending is listened to after the last answer, so that it gets that answer: bytes
 /// that nobody reads make the system reset the connection, and what was on its way is lost (RFC 9112, 9.6).
-pub(crate) const LINGER: Duration = Duration::from_secs(1);
+pub(crate) const LINGER: Duration = Duration::from_secs(5);
 
 /// What the client of a connection is about.
 pub(crate) trait Sending {
