@@ -35,13 +35,13 @@ pub(crate) struct Hit {
 pub(crate) fn hits(table: &Table, direction: Direction, text: Text<'_>, limit: usize, hits: &mut Vec<Hit>) {
     if table.has_uuids() {
         // As many as services write in a list.
-        let mut near = Vec::with_capacity(text.bytes.len() / 128);
-        uuids(text, |start, length, uuid| {
-            near.extend(table.near(uuid, direction).map(|near| (start, length, uuid, near)));
-        });
-        for (start, length, uuid, near) in near {
-            if let Some(seen) = near.seen(uuid, direction).filter(|_| start < limit) {
-                hits.push(Hit { start, end: start + length, seen });
+        let mut found = Vec::with_capacity(text.bytes.len() / 128);
+        uuids(text, |start, length, uuid| found.push((start, length, uuid)));
+        let mut near = Vec::with_capacity(found.len());
+        near.extend(found.iter().filter_map(|found| Some((found, table.near(found.2, direction)?))));
+        for ((start, length, uuid), near) in near {
+            if let Some(seen) = near.seen(*uuid, direction).filter(|_| *start < limit) {
+                hits.push(Hit { start: *start, end: start + length, seen });
             }
         }
     }
