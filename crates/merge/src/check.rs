@@ -141,12 +141,16 @@ impl Check {
                 self.state = State::Value { or_end: false };
                 return Ok(Some(std::mem::take(&mut self.at)));
             }
-            self.state = State::Behind;
             if self.depth == 1 && std::mem::take(&mut self.wanted) {
                 let raw = text.get(self.start..self.at).unwrap_or_default();
                 if !watch.value(raw) {
                     return Err(Flaw::Malformed);
                 }
+            }
+            self.state = State::Behind;
+            if self.in_object() && self.quote_after(b',', text) {
+                self.escaped = false;
+                self.state = State::String(Whose::Name);
             }
         }
         Ok(None)
@@ -198,6 +202,22 @@ impl Check {
         Ok(self.pass())
     }
 
+    /// Goes on to behind a quote, if it follows such a byte with at most a space between, as in most of what programs
+    /// write.
+    fn quote_after(&mut self, byte: u8, text: &[u8]) -> bool {
+        let quote = match text.get(self.at..) {
+            Some([first, b'"', ..]) if *first == byte => 1,
+            Some([first, b' ', b'"', ..]) if *first == byte => 2,
+            _ => return false,
+        };
+        self.at += quote;
+        if self.depth == 1 {
+            self.start = self.at;
+        }
+        self.at += 1;
+        true
+    }
+
     fn in_object(&self) -> bool {
         self.objects & 1 == 1
     }
@@ -230,7 +250,8 @@ impl Check {
                     let raw = text.get(self.start..self.at).unwrap_or_default();
                     self.wanted = watch.name(raw, self.escaped);
                 }
-                self.state = State::Colon;
+                let is_string = self.quote_after(b':', text);
+                self.state = if is_string { State::String(Whose::Value) } else { State::Colon };
                 Ok(false)
             }
             Some(b'\\') => {
@@ -383,6 +404,40 @@ mod tests {
         fn a_string_goes_on_to_its_first_special_byte(text in prop::collection::vec(any::<u8>(), 0..40)) {
             let special = |byte: &u8| matches!(byte, b'"' | b'\\' | ..0x20);
             prop_assert_eq!(plain(&text), text.iter().position(special).unwrap_or(text.len()));
+        }
+    }
+
+    /// Wants every member.
+    #[derive(Default)]
+    struct Told(String);
+
+    impl Watch for Told {
+        fn name(&mut self, raw: &[u8], escaped: bool) -> bool {
+            self.0 += &format!("{}{}=", String::from_utf8_lossy(raw), if escaped { "!" } else { "" });
+            true
+        }
+
+        fn value(&mut self, raw: &[u8]) -> bool {
+            self.0 += &format!("{};", String::from_utf8_lossy(raw));
+            true
+        }
+    }
+
+    #[test]
+    fn members_are_told_alike_however_they_are_spaced_and_cut() {
+        for (colon, comma) in [(":", ","), (": ", ", "), (" : ", " , "), (":  ", ",\n  ")] {
+            let text = r#"{"a"="xy","b"=12,"\n"="",""={"c"="d","e"="f"},"g"=["h","i"],"j"="k"}"#;
+            let text = text.replace('=', colon).replace(',', comma);
+            let nested = format!("{{\"c\"{colon}\"d\"{comma}\"e\"{colon}\"f\"}}");
+            let expected = format!(r#""a"="xy";"b"=12;"\n"!="";""={nested};"g"=["h"{comma}"i"];"j"="k";"#);
+            for cut in 0..=text.len() {
+                let (mut check, mut told) = (Check::new(9), Told::default());
+                check.end_in(&text.as_bytes()[..cut], &mut told).unwrap();
+                if cut < text.len() {
+                    assert_eq!(check.end_in(text.as_bytes(), &mut told), Ok(Some(text.len())));
+                }
+                assert_eq!(told.0, expected, "{cut}");
+            }
         }
     }
 
