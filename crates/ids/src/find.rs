@@ -4,12 +4,11 @@
 //! anything else is a whole run of the characters that identifiers have. `%2F` and, in JSON, `\n` and `\u00e9`
 //! are characters of their own, whatever letters they are written with; nothing starts right after a `%`.
 //!
-//! Few bytes are looked at one by one: UUIDs are found by their first hyphen, those without hyphens by one of
-//! the blocks of 16 bytes that each must cover, and words by 64 bytes at once.
+//! No byte is looked at alone: of 64 at once, hyphens as far apart as those of a UUID are told, digits that a UUID
+//! without hyphens must have, and where words start and end.
 
-use memchr::memchr;
-
-use crate::id::{DASHED, PLAIN, all_hex, dashed, ids_among, is_id, plain};
+use crate::block::{BLOCK, blocks, equal, ids_among, sixteens_of_hex};
+use crate::id::{DASHED, PLAIN, all_hex, dashed, is_id, plain};
 use crate::table::{Direction, Seen, Shapes, Table};
 
 /// Bytes in which identifiers are looked for.
@@ -36,13 +35,12 @@ pub(crate) struct Hit {
 pub(crate) fn hits(table: &Table, direction: Direction, text: Text<'_>, limit: usize, hits: &mut Vec<Hit>) {
     if table.has_uuids() {
         // As many as services write in a list.
-        let mut uuids = Vec::with_capacity(text.bytes.len() / 128);
-        with_hyphens(text, |start, uuid| uuids.push((start, DASHED, uuid)));
-        without_hyphens(text, |start, uuid| uuids.push((start, PLAIN, uuid)));
-        let mut near = Vec::with_capacity(uuids.len());
-        near.extend(uuids.iter().filter_map(|uuid| Some((uuid, table.near(uuid.2, direction)?))));
+        let mut found = Vec::with_capacity(text.bytes.len() / 128);
+        uuids(text, |start, length, uuid| found.push((start, length, uuid)));
+        let mut near = Vec::with_capacity(found.len());
+        near.extend(found.iter().filter_map(|found| Some((found, table.near(found.2, direction)?))));
         for ((start, length, uuid), near) in near {
-            if let Some(seen) = near.seen(*uuid).filter(|_| *start < limit) {
+            if let Some(seen) = near.seen(*uuid, direction).filter(|_| *start < limit) {
                 hits.push(Hit { start: *start, end: start + length, seen });
             }
         }
@@ -53,9 +51,12 @@ pub(crate) fn hits(table: &Table, direction: Direction, text: Text<'_>, limit: u
                 hits.push(Hit { start, end: start + word.len(), seen });
             }
         });
+        apart(hits);
     }
-    // They are some runs in order, which this sort merges.
-    // Of two at one place, the longer; of two that overlap, the first.
+}
+
+/// Puts in order what may be in two runs. Of two at one place, the longer stays; of two that overlap, the first.
+fn apart(hits: &mut Vec<Hit>) {
     hits.sort_by_key(|hit| (hit.start, std::cmp::Reverse(hit.end)));
     let mut end = 0;
     hits.retain(|hit| {
@@ -65,58 +66,40 @@ pub(crate) fn hits(table: &Table, direction: Direction, text: Text<'_>, limit: u
     });
 }
 
-fn with_hyphens(text: Text<'_>, mut found: impl FnMut(usize, u128)) {
-    // Where a first hyphen can be.
-    let mut at = 8;
-    while let Some(next) = text.bytes.get(at..).and_then(|rest| memchr(b'-', rest)) {
-        let start = at + next - 8;
-        at += next + 1;
-        let Some(candidate) = text.bytes.get(start..).and_then(<[u8]>::first_chunk) else { return };
-        if let Some(uuid) = dashed(candidate) {
-            if text.ends(start + DASHED) && text.starts(start) {
-                found(start, uuid);
-            }
-            at = start + DASHED;
-        }
-    }
-}
-
-fn without_hyphens(text: Text<'_>, mut found: impl FnMut(usize, u128)) {
-    const BLOCK: usize = PLAIN / 2;
-    let (blocks, _) = text.bytes.as_chunks::<BLOCK>();
-    // What was looked at.
+/// The UUIDs of a text, in order. Since letters and digits are neither before nor after one, none is within another.
+fn uuids(text: Text<'_>, mut found: impl FnMut(usize, usize, u128)) {
+    let (whole, last) = blocks(text.bytes);
+    let mut hyphens_before = 0;
+    // What was looked at for UUIDs without hyphens.
     let mut done = 0;
-    for (index, block) in blocks.iter().enumerate() {
-        if !all_hex(block) || index * BLOCK < done {
-            continue;
-        }
-        let after = (index + 1) * BLOCK;
-        let rest = text.bytes.get(after..).unwrap_or_default();
-        let end = after + rest.iter().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(rest.len());
-        done = end;
-        let Some(start) = end.checked_sub(PLAIN) else { continue };
-        let candidate = text.bytes.get(start..end).and_then(<[u8]>::first_chunk);
-        if let Some(uuid) = candidate.and_then(plain)
-            && text.starts(start)
-        {
-            found(start, uuid);
+    for (index, block) in whole.iter().chain([&last]).enumerate() {
+        let hyphens = equal(block, b'-');
+        let earlier = |bytes: u32| hyphens << bytes | hyphens_before >> (u64::BITS - bytes);
+        let fourth_hyphens = hyphens & earlier(5) & earlier(10) & earlier(15);
+        hyphens_before = hyphens;
+        let mut places = fourth_hyphens | sixteens_of_hex(block);
+        while places != 0 {
+            let bit = places.trailing_zeros();
+            places &= places - 1;
+            let at = index * BLOCK + bit as usize;
+            if fourth_hyphens >> bit & 1 == 1 {
+                text.with_hyphens(at, &mut found);
+            } else if at >= done {
+                done = text.without_hyphens(at, &mut found);
+            }
         }
     }
 }
 
 /// Those that look like a token.
 fn words<'a>(text: Text<'a>, shapes: &Shapes, mut found: impl FnMut(usize, &'a [u8])) {
-    let (blocks, rest) = text.bytes.as_chunks::<64>();
     // The zeros behind it end the last word.
-    let mut last = [0; 64];
-    for (to, from) in last.iter_mut().zip(rest) {
-        *to = *from;
-    }
+    let (whole, last) = blocks(text.bytes);
     // Whether the byte before is of an identifier. What goes on from before the text is none, so it starts nowhere.
     let mut inside = u64::from(is_id(text.before));
     let mut start = usize::MAX;
-    for (index, block) in blocks.iter().chain([&last]).enumerate() {
-        let place = |bits: u64| index * 64 + bits.trailing_zeros() as usize;
+    for (index, block) in whole.iter().chain([&last]).enumerate() {
+        let place = |bits: u64| index * BLOCK + bits.trailing_zeros() as usize;
         let are = ids_among(block);
         let after = are << 1 | inside;
         let (mut starts, mut ends) = (are & !after, !are & after);
@@ -141,19 +124,57 @@ fn words<'a>(text: Text<'a>, shapes: &Shapes, mut found: impl FnMut(usize, &'a [
 }
 
 impl Text<'_> {
+    /// The UUID whose last hyphen may be here.
+    fn with_hyphens(&self, at: usize, found: &mut impl FnMut(usize, usize, u128)) {
+        let Some(start) = at.checked_sub(23) else { return };
+        let candidate = self.bytes.get(start..).and_then(<[u8]>::first_chunk);
+        if let Some(uuid) = candidate.and_then(dashed)
+            && self.ends(start + DASHED)
+            && self.starts(start)
+        {
+            found(start, DASHED, uuid);
+        }
+    }
+
+    /// The UUID without hyphens of which the sixteen digits up to here, and with it, may be the first of all such. Says
+    /// where to look on.
+    fn without_hyphens(&self, at: usize, found: &mut impl FnMut(usize, usize, u128)) -> usize {
+        let (head, mut rest) = self.bytes.split_at_checked(at + 1).unwrap_or_default();
+        if !head.last_chunk::<16>().is_some_and(all_hex) {
+            return at;
+        }
+        while let Some((eight, after)) = rest.split_first_chunk::<8>()
+            && all_hex(eight)
+        {
+            rest = after;
+        }
+        let more = rest.iter().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(rest.len());
+        let end = self.bytes.len() - rest.len() + more;
+        if let Some(start) = end.checked_sub(PLAIN)
+            && let Some(uuid) = self.bytes.get(start..end).and_then(<[u8]>::first_chunk).and_then(plain)
+            && self.starts(start)
+        {
+            found(start, PLAIN, uuid);
+        }
+        end
+    }
+
     /// Whether a UUID may end here.
     fn ends(&self, at: usize) -> bool {
         self.bytes.get(at).is_none_or(|next| !next.is_ascii_alphanumeric())
     }
 
     /// Whether a UUID may start here.
+    #[inline]
     fn starts(&self, at: usize) -> bool {
         let head = self.bytes.get(..at).unwrap_or_default();
         let Some(last) = head.last() else { return !self.before.is_ascii_alphanumeric() };
         // No escape ends or is cut here, or it is a whole one.
-        if !(last.is_ascii_alphanumeric() || matches!(last, b'%' | b'\\')) {
-            return true;
-        }
+        !(last.is_ascii_alphanumeric() || matches!(last, b'%' | b'\\')) || self.starts_after_escape(head)
+    }
+
+    #[cold]
+    fn starts_after_escape(&self, head: &[u8]) -> bool {
         if self.json {
             match escape(head) {
                 Escape::Cut => return false,
@@ -161,7 +182,7 @@ impl Text<'_> {
                 Escape::None => {}
             }
         }
-        *last == b'\\'
+        matches!(head, [.., b'\\'])
             || matches!(head, [.., b'%', one, two] if one.is_ascii_hexdigit() && two.is_ascii_hexdigit())
     }
 

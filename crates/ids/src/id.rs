@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
+use wide::{i16x8, u8x16};
+
 /// The longest identifier that is not a UUID, in bytes.
 pub(crate) const MOST_BYTES: usize = 128;
-
-/// A one in each byte.
-const ONES: u64 = 0x0101_0101_0101_0101;
 
 /// A UUID with its hyphens, and without.
 pub(crate) const DASHED: usize = 36;
@@ -62,22 +61,6 @@ static IS_ID: [bool; 256] = {
     table
 };
 
-/// Which of 64 bytes are such: the lowest bit is the first byte's. The compiler takes many at once.
-pub(crate) fn ids_among(bytes: &[u8; 64]) -> u64 {
-    let mut are = [0_u8; 64];
-    for (is, byte) in are.iter_mut().zip(bytes) {
-        let letter = (byte | 0x20).wrapping_sub(b'a') < 26;
-        let digit = byte.wrapping_sub(b'0') < 10;
-        let equals = |other| u8::from(*byte == other);
-        let other = equals(b'-') | equals(b'.') | equals(b'_') | equals(b'~');
-        *is = u8::from(letter) | u8::from(digit) | other;
-    }
-    let (eights, _) = are.as_chunks::<8>();
-    // The product has the eight lowest bits of its bytes in its highest byte.
-    let bits = |eight: &[u8; 8]| u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-    eights.iter().rev().fold(0, |all, eight| all << 8 | bits(eight))
-}
-
 /// A UUID, in either form.
 pub(crate) fn uuid(text: &[u8]) -> Option<u128> {
     match text.len() {
@@ -91,21 +74,51 @@ pub(crate) fn dashed(text: &[u8; DASHED]) -> Option<u128> {
     if [text[8], text[13], text[18], text[23]] != [b'-'; 4] {
         return None;
     }
-    let mut digits = [0; PLAIN];
-    digits[..8].copy_from_slice(&text[..8]);
-    digits[8..12].copy_from_slice(&text[9..13]);
-    digits[12..16].copy_from_slice(&text[14..18]);
-    digits[16..20].copy_from_slice(&text[19..23]);
-    digits[20..].copy_from_slice(&text[24..]);
-    plain(&digits)
+    // Put together in registers: who reads from memory what was just written there in parts has to wait for it.
+    let word = |bytes: &[u8]| bytes.first_chunk().map(|word| u128::from(u64::from_le_bytes(*word)));
+    let (low, high) = (0xffff_ffff, 0xffff_ffff << 32);
+    let fours = |one: &[u8], other: &[u8]| Some(word(one)? & low | word(other)? & high);
+    let first = word(text)? | fours(&text[9..], &text[10..])? << 64;
+    let second = fours(&text[19..], &text[20..])? | word(&text[28..])? << 64;
+    number(first.to_le_bytes(), second.to_le_bytes())
 }
 
+#[inline]
 pub(crate) fn plain(text: &[u8; PLAIN]) -> Option<u128> {
-    if !all_hex(text) {
+    let (halves, _) = text.as_chunks();
+    let [first, second] = halves else { return None };
+    number(*first, *second)
+}
+
+/// The number that two times sixteen digits are.
+#[inline]
+fn number(first: [u8; 16], second: [u8; 16]) -> Option<u128> {
+    let (first, second) = (u8x16::new(first), u8x16::new(second));
+    if !(are_hex(first) & are_hex(second)).all() {
         return None;
     }
-    let (eights, _) = text.as_chunks::<8>();
-    Some(eights.iter().fold(0, |uuid, eight| uuid << 32 | u128::from(eight_digits(*eight))))
+    Some(u128::from_be_bytes(u8x16::narrow_i16x8(pairs(first), pairs(second)).to_array()))
+}
+
+/// Eight numbers of two digits each.
+#[inline]
+fn pairs(digits: u8x16) -> i16x8 {
+    let values = (digits & u8x16::splat(0xf)) + (digits.simd_gt(u8x16::splat(b'9')) & u8x16::splat(9));
+    let values = values.to_array();
+    let (pairs, _) = values.as_chunks();
+    let mut lanes = [0; 8];
+    for (lane, pair) in lanes.iter_mut().zip(pairs) {
+        *lane = i16::from_le_bytes(*pair);
+    }
+    let lanes = i16x8::new(lanes);
+    (lanes << 4 | lanes >> 8) & i16x8::splat(0xff)
+}
+
+#[inline]
+fn are_hex(digits: u8x16) -> u8x16 {
+    let all = u8x16::splat;
+    let digit = (digits - all(b'0')).simd_lt(all(10));
+    digit | ((digits | all(0x20)) - all(b'a')).simd_lt(all(6))
 }
 
 /// Without a branch for each byte: the compiler takes many at once.
@@ -119,26 +132,9 @@ pub(crate) fn all_hex<const N: usize>(text: &[u8; N]) -> bool {
     all
 }
 
-/// The number that eight hexadecimal digits are, which are taken all at once: each byte to its value, then
-/// twos, fours and eights of them together.
-fn eight_digits(text: [u8; 8]) -> u64 {
-    let bytes = u64::from_be_bytes(text);
-    let letters = bytes >> 6 & ONES;
-    let values = (bytes & 0x0f0f_0f0f_0f0f_0f0f) + letters * 9;
-    let twos = (values | values >> 4) & 0x00ff_00ff_00ff_00ff;
-    let fours = (twos | twos >> 8) & 0x0000_ffff_0000_ffff;
-    (fours | fours >> 16) & 0xffff_ffff
-}
-
 fn write_uuid(uuid: u128, found: &[u8], to: &mut Vec<u8>) {
     let capitals = has_capitals(found);
-    let mut digits = [0; PLAIN];
-    let (eights, _) = digits.as_chunks_mut::<8>();
-    let bytes = uuid.to_be_bytes();
-    let (fours, _) = bytes.as_chunks::<4>();
-    for (eight, four) in eights.iter_mut().zip(fours) {
-        *eight = digits_of(u32::from_be_bytes(*four), capitals);
-    }
+    let digits = digits_of(uuid, capitals);
     if found.len() != DASHED {
         to.extend_from_slice(&digits);
         return;
@@ -152,30 +148,28 @@ fn write_uuid(uuid: u128, found: &[u8], to: &mut Vec<u8>) {
     to.extend_from_slice(&text);
 }
 
-/// Whether a UUID has capitals and no other letters.
+/// Whether a UUID has capitals and no other letters: then its greatest byte is one.
+#[inline]
 fn has_capitals(uuid: &[u8]) -> bool {
-    const LETTERS: u64 = 0x40 * ONES;
-    let (eights, _) = uuid.as_chunks::<8>();
-    let (mut large, mut small) = (0, 0);
-    for eight in eights.iter().chain(uuid.last_chunk()) {
-        let bytes = u64::from_le_bytes(*eight);
-        // Of digits and the hyphen, the bit 0x40 is not set; of letters, 0x20 is if they are small.
-        large |= bytes & !(bytes << 1);
-        small |= bytes & bytes << 1;
-    }
-    large & LETTERS != 0 && small & LETTERS == 0
+    let (Some(first), Some(last)) = (uuid.first_chunk::<PLAIN>(), uuid.last_chunk()) else { return false };
+    let (halves, _) = first.as_chunks();
+    let greatest = halves.iter().fold(u8x16::new(*last), |greatest, half| greatest.max(u8x16::new(*half)));
+    greatest.simd_gt(u8x16::splat(b'9')).any() && !greatest.simd_gt(u8x16::splat(b'F')).any()
 }
 
-/// The eight hexadecimal digits of a number, all at once, as [`eight_digits`] reads them.
-fn digits_of(number: u32, capitals: bool) -> [u8; 8] {
-    let eight = u64::from(number);
-    let fours = (eight | eight << 16) & 0x0000_ffff_0000_ffff;
-    let twos = (fours | fours << 8) & 0x00ff_00ff_00ff_00ff;
-    let values = (twos | twos << 4) & 0x0f0f_0f0f_0f0f_0f0f;
-    // Six more than ten or more are sixteen or more.
-    let letters = (values + 6 * ONES) >> 4 & ONES;
-    let beyond = u64::from(if capitals { b'A' } else { b'a' } - b'0' - 10);
-    (values + u64::from(b'0') * ONES + letters * beyond).to_be_bytes()
+/// The digits of a UUID, as [`plain`] reads them.
+fn digits_of(uuid: u128, capitals: bool) -> [u8; PLAIN] {
+    let bytes = u8x16::new(uuid.to_be_bytes());
+    let (high, low) = (bytes >> 4_u32, bytes & u8x16::splat(0xf));
+    let beyond = u8x16::splat(if capitals { b'A' } else { b'a' } - b'0' - 10);
+    let digits = |values: u8x16| {
+        let letters = values.simd_gt(u8x16::splat(9)) & beyond;
+        (values + u8x16::splat(b'0') + letters).to_array()
+    };
+    let mut text = [0; PLAIN];
+    text[..16].copy_from_slice(&digits(u8x16::unpack_low(high, low)));
+    text[16..].copy_from_slice(&digits(u8x16::unpack_high(high, low)));
+    text
 }
 
 #[cfg(test)]
@@ -195,17 +189,6 @@ mod tests {
             assert_eq!(String::from_utf8(written).unwrap(), spelling);
         }
         assert_eq!(id.text(), UUID);
-    }
-
-    #[test]
-    fn bytes_of_identifiers_are_told_alike_one_by_one_and_many_at_once() {
-        for from in 0..=255_u8 {
-            let bytes =
-                std::array::from_fn(|at| from.wrapping_add(u8::try_from(at).unwrap().wrapping_mul(37)));
-            let bits =
-                bytes.iter().enumerate().fold(0, |bits, (at, byte)| bits | u64::from(is_id(*byte)) << at);
-            assert_eq!(ids_among(&bytes), bits);
-        }
     }
 
     #[test]

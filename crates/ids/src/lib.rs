@@ -51,8 +51,10 @@
 //! ```
 //!
 //! In the order in which a body meets them: `rewriter` (chunks), `spelling` (escapes), `find` (where identifiers
-//! are), `table` and `trie` (what they are), `id` (how they look). `text` is for URLs and headers.
+//! are; `block`, many bytes at once), `table` and `trie` (what they are), `id` (how they look). `text` is for URLs and
+//! headers.
 
+mod block;
 mod etag;
 mod find;
 mod id;

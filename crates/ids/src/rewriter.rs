@@ -7,7 +7,7 @@ use memchr::memchr;
 
 use crate::find::{self, Hit, Text, opens_escape};
 use crate::id::{DASHED, MOST_BYTES, is_id};
-use crate::spelling::{Quotes, Spelling};
+use crate::spelling::{Counted, Quotes, Spelling};
 use crate::table::{Direction, Seen, Table};
 
 /// As much as stays in a processor's cache while it is gone over several times.
@@ -177,20 +177,17 @@ impl Rewriter {
         let text = Text { bytes, before: self.before, json: true };
         let mut hits = std::mem::take(&mut self.hits);
         find::hits(&self.table, self.direction, text, limit, &mut hits);
-        let mut quotes = self.quotes;
+        let (mut quotes, mut counted) = (self.quotes, Counted::new(bytes, self.quotes));
         let (mut copied, mut passed) = (0, 0);
         let mut copy = Vec::new();
         let mut refused = None;
         let escapes = !hits.is_empty() && memchr(b'\\', bytes).is_some();
         for hit in hits.drain(..) {
-            let between = bytes.get(passed..hit.start).unwrap_or_default();
             if escapes {
-                quotes.pass(between);
-            } else {
-                quotes.count(between);
+                quotes.pass(bytes.get(passed..hit.start).unwrap_or_default());
+                passed = hit.start;
             }
-            passed = hit.start;
-            if !quotes.open {
+            if !(if escapes { quotes.open } else { counted.is_open(hit.start) }) {
                 continue;
             }
             let found = bytes.get(hit.start..hit.end).unwrap_or_default();

@@ -7,6 +7,7 @@
 use bytes::Bytes;
 use memchr::{memchr, memchr_iter};
 
+use crate::block::{BLOCK, blocks, equal};
 use crate::id::is_id;
 use crate::rewriter::Refused;
 
@@ -50,6 +51,35 @@ impl Quotes {
         } else {
             memchr_iter(b'"', bytes).count() % 2 == 1
         };
+    }
+}
+
+/// The quotes of a text without escapes, up to one place after the other.
+pub(crate) struct Counted<'a> {
+    whole: &'a [[u8; BLOCK]],
+    last: [u8; BLOCK],
+    /// Blocks that were counted.
+    blocks: usize,
+    /// Has as many bits, or an even number less.
+    quotes: u64,
+}
+
+impl<'a> Counted<'a> {
+    /// Whether a string is open at the text's start.
+    pub(crate) fn new(text: &'a [u8], open: Quotes) -> Counted<'a> {
+        let (whole, last) = blocks(text);
+        Counted { whole, last, blocks: 0, quotes: u64::from(open.open) }
+    }
+
+    /// Whether a place, not before the one that was asked for last, is inside of a string.
+    pub(crate) fn is_open(&mut self, at: usize) -> bool {
+        let upto = at / BLOCK;
+        for block in self.whole.get(self.blocks..upto).unwrap_or_default() {
+            self.quotes ^= equal(block, b'"');
+        }
+        self.blocks = upto;
+        let before = equal(self.whole.get(upto).unwrap_or(&self.last), b'"') & ((1 << (at % BLOCK)) - 1);
+        (self.quotes ^ before).count_ones() % 2 == 1
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use crate::id::Id;
-use crate::trie::{Near, Trie};
+use crate::trie::{Near, Trie, place};
 
 /// Which way a text goes, and so what is replaced in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,19 +167,19 @@ impl Table {
     }
 
     pub(crate) fn uuid(&self, uuid: u128, direction: Direction) -> Option<Seen> {
-        self.near(uuid, direction)?.seen(uuid)
+        self.near(uuid, direction)?.seen(uuid, direction)
     }
 
     /// None: it is none of ours. Else it may be, and what it is is read afterwards: of many, then, at once.
+    #[inline]
     pub(crate) fn near(&self, uuid: u128, direction: Direction) -> Option<NearUuid<'_>> {
-        let meta = self.uuids.metas.near(&uuid);
-        match direction {
-            Direction::ToClient => meta.map(|meta| NearUuid { local: None, meta: Some(meta), direction }),
-            Direction::ToService => {
-                let local = self.uuids.locals.near(&uuid);
-                (local.is_some() || meta.is_some()).then_some(NearUuid { local, meta, direction })
-            }
-        }
+        let place = place(&uuid);
+        let meta = self.uuids.metas.near(&place);
+        let local = match direction {
+            Direction::ToClient => None,
+            Direction::ToService => self.uuids.locals.near(&place),
+        };
+        (meta.is_some() || local.is_some()).then_some(NearUuid { local, meta })
     }
 
     /// What looks otherwise is no token that counts in this direction.
@@ -209,15 +209,15 @@ pub(crate) struct NearUuid<'a> {
     local: Option<Near<'a, u128>>,
     /// The meta-identifier of the resource that it is here.
     meta: Option<Near<'a, u128>>,
-    direction: Direction,
 }
 
 impl NearUuid<'_> {
-    /// What the UUID is that this was made for.
-    pub(crate) fn seen(&self, uuid: u128) -> Option<Seen> {
+    /// What the UUID is that this was made for, in the direction that it was made for.
+    #[inline]
+    pub(crate) fn seen(&self, uuid: u128, direction: Direction) -> Option<Seen> {
         let mapped = |id: &u128| Seen::Mapped(Id::Uuid(*id));
         let meta = || self.meta.as_ref().and_then(|near| near.get(&uuid));
-        match self.direction {
+        match direction {
             Direction::ToClient => meta().map(mapped),
             Direction::ToService => match self.local.as_ref().and_then(|near| near.get(&uuid)) {
                 Some(local) => Some(mapped(local)),

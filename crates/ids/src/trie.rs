@@ -13,12 +13,22 @@ const FAN: usize = 128;
 
 type Node<K> = Arc<[Leaf<K>; FAN]>;
 
+/// Aligned: in one line of a processor's cache.
 #[derive(Clone, Debug)]
+#[repr(align(32))]
 struct Leaf<K> {
     /// Each key has one bit here.
     bits: u128,
     /// By bit, then by key.
-    entries: Arc<[(K, K)]>,
+    entries: Arc<[Entry<K>]>,
+}
+
+/// Aligned, too.
+#[derive(Clone, Debug)]
+#[repr(align(32))]
+struct Entry<K> {
+    key: K,
+    value: K,
 }
 
 /// Keys and values of one type.
@@ -80,15 +90,18 @@ impl<K: Ord + Clone> Trie<K> {
     where
         K: Borrow<Q>,
     {
-        self.near(key)?.get(key)
+        self.near(&place(key))?.get(key)
     }
 
-    /// Where a key is, if it is there at all. Reads none of the entries.
-    pub(crate) fn near<Q: Spread + ?Sized>(&self, key: &Q) -> Option<Near<'_, K>> {
-        let place = place(key);
+    /// Where the key of this place is, if it is there at all. Reads none of the entries.
+    #[inline]
+    pub(crate) fn near(&self, place: &Place) -> Option<Near<'_, K>> {
         let leaf = self.nodes.get(place.node)?.get(place.leaf)?;
+        if leaf.bits & place.bit == 0 {
+            return None;
+        }
         let rank = (leaf.bits & (place.bit - 1)).count_ones() as usize;
-        (leaf.bits & place.bit != 0).then_some(Near { leaf, rank })
+        Some(Near { leaf, entry: leaf.entries.get(rank)? })
     }
 
     /// Sets the value of a key. Gives the one that it had.
@@ -100,13 +113,17 @@ impl<K: Ord + Clone> Trie<K> {
         let leaf = self.leaf(&place)?;
         match leaf.at(place.bit, key.borrow()) {
             Ok(at) => {
-                let old = Arc::make_mut(&mut leaf.entries).get_mut(at).map(|(_, old)| old)?;
+                let old = Arc::make_mut(&mut leaf.entries).get_mut(at).map(|entry| &mut entry.value)?;
                 Some(std::mem::replace(old, value))
             }
             Err(at) => {
                 let (before, after) = leaf.entries.split_at(at);
-                leaf.entries =
-                    before.iter().cloned().chain([(key, value)]).chain(after.iter().cloned()).collect();
+                leaf.entries = before
+                    .iter()
+                    .cloned()
+                    .chain([Entry { key, value }])
+                    .chain(after.iter().cloned())
+                    .collect();
                 leaf.bits |= place.bit;
                 self.entries += 1;
                 None
@@ -120,8 +137,8 @@ impl<K: Ord + Clone> Trie<K> {
     {
         let value = self.get(key)?.clone();
         let leaf = self.leaf(&place(key))?;
-        leaf.entries = leaf.entries.iter().filter(|(own, _)| own.borrow() != key).cloned().collect();
-        leaf.bits = leaf.entries.iter().fold(0, |bits, (own, _)| bits | place(own.borrow()).bit);
+        leaf.entries = leaf.entries.iter().filter(|entry| entry.key.borrow() != key).cloned().collect();
+        leaf.bits = leaf.entries.iter().fold(0, |bits, entry| bits | place(entry.key.borrow()).bit);
         self.entries -= 1;
         Some(value)
     }
@@ -136,20 +153,18 @@ impl<K: Ord + Clone> Trie<K> {
 /// Where a key may be.
 pub(crate) struct Near<'a, K> {
     leaf: &'a Leaf<K>,
-    /// How many bits of other keys are before its own.
-    rank: usize,
+    /// Its own, unless two keys of the leaf have one bit.
+    entry: &'a Entry<K>,
 }
 
 impl<'a, K: Ord> Near<'a, K> {
     /// The value of the key that this was made for.
+    #[inline]
     pub(crate) fn get<Q: Ord + Spread + ?Sized>(&self, key: &Q) -> Option<&'a K>
     where
         K: Borrow<Q>,
     {
-        match self.leaf.entries.get(self.rank) {
-            Some((own, value)) if own.borrow() == key => Some(value),
-            _ => self.search(key),
-        }
+        if self.entry.key.borrow() == key { Some(&self.entry.value) } else { self.search(key) }
     }
 
     /// Unless two keys of the leaf have one bit, it is not there.
@@ -162,7 +177,7 @@ impl<'a, K: Ord> Near<'a, K> {
             return None;
         }
         let at = self.leaf.at(place(key).bit, key).ok()?;
-        self.leaf.entries.get(at).map(|(_, value)| value)
+        self.leaf.entries.get(at).map(|entry| &entry.value)
     }
 }
 
@@ -172,21 +187,22 @@ impl<K: Ord> Leaf<K> {
     where
         K: Borrow<Q>,
     {
-        self.entries.binary_search_by(|(own, _)| {
-            let own = own.borrow();
+        self.entries.binary_search_by(|entry| {
+            let own = entry.key.borrow();
             place(own).bit.cmp(&bit).then_with(|| own.cmp(key))
         })
     }
 }
 
 /// Where a key is, if it is there.
-struct Place {
+pub(crate) struct Place {
     node: usize,
     leaf: usize,
     bit: u128,
 }
 
-fn place<Q: Spread + ?Sized>(key: &Q) -> Place {
+#[inline]
+pub(crate) fn place<Q: Spread + ?Sized>(key: &Q) -> Place {
     let spread = key.spread();
     Place {
         node: (spread & 127) as usize,

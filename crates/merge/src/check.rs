@@ -1,5 +1,8 @@
 //! Checks one JSON value as its bytes come, finds its end, and tells its members on the way: all in one pass.
 
+#[cfg(test)]
+mod tests;
+
 /// What looks at the members of the value, if it is an object.
 pub(crate) trait Watch {
     /// A member's name, with its quotes, and whether it has a backslash. Whether its value is wanted.
@@ -141,12 +144,16 @@ impl Check {
                 self.state = State::Value { or_end: false };
                 return Ok(Some(std::mem::take(&mut self.at)));
             }
-            self.state = State::Behind;
             if self.depth == 1 && std::mem::take(&mut self.wanted) {
                 let raw = text.get(self.start..self.at).unwrap_or_default();
                 if !watch.value(raw) {
                     return Err(Flaw::Malformed);
                 }
+            }
+            self.state = State::Behind;
+            if self.in_object() && self.quote_after(b',', text) {
+                self.escaped = false;
+                self.state = State::String(Whose::Name);
             }
         }
         Ok(None)
@@ -198,6 +205,22 @@ impl Check {
         Ok(self.pass())
     }
 
+    /// Goes on to behind a quote, if it follows such a byte with at most a space between, as in most of what programs
+    /// write.
+    fn quote_after(&mut self, byte: u8, text: &[u8]) -> bool {
+        let quote = match text.get(self.at..) {
+            Some([first, b'"', ..]) if *first == byte => 1,
+            Some([first, b' ', b'"', ..]) if *first == byte => 2,
+            _ => return false,
+        };
+        self.at += quote;
+        if self.depth == 1 {
+            self.start = self.at;
+        }
+        self.at += 1;
+        true
+    }
+
     fn in_object(&self) -> bool {
         self.objects & 1 == 1
     }
@@ -230,7 +253,8 @@ impl Check {
                     let raw = text.get(self.start..self.at).unwrap_or_default();
                     self.wanted = watch.name(raw, self.escaped);
                 }
-                self.state = State::Colon;
+                let is_string = self.quote_after(b':', text);
+                self.state = if is_string { State::String(Whose::Value) } else { State::Colon };
                 Ok(false)
             }
             Some(b'\\') => {
@@ -296,103 +320,4 @@ fn plain(text: &[u8]) -> usize {
         }
     }
     words.len() * 8 + rest.iter().take_while(|byte| is_plain(byte)).count()
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use serde::de::IgnoredAny;
-
-    use super::*;
-
-    /// What is whole, if it is sound, when it comes in pieces.
-    fn whole(text: &[u8], cuts: &[usize]) -> Result<Option<usize>, Flaw> {
-        let mut check = Check::new(100);
-        for cut in cuts.iter().copied().filter(|cut| *cut < text.len()) {
-            if let Some(end) = check.end_in(&text[..cut], &mut Unwatched)? {
-                return Ok(Some(end));
-            }
-        }
-        check.end_in(text, &mut Unwatched)
-    }
-
-    /// Texts that are JSON, or nearly.
-    fn nearly_json() -> impl Strategy<Value = String> {
-        let part = prop_oneof![
-            4 => "[\\[\\]{},: ]",
-            2 => r#""(a|\\\\|\\"|\\u00[0-9a-g]{2}|é| |\t){0,12}""#,
-            2 => r"-?(0|[0-9]{1,3})(\.[0-9]{0,2})?([eE][+-]?[0-9]{0,2})?",
-            1 => "true|false|null|nul|tru e",
-            2 => r#"\{"a":|"b":|,"#,
-        ];
-        prop::collection::vec(part, 0..12).prop_map(|parts| parts.concat())
-    }
-
-    fn json() -> impl Strategy<Value = String> {
-        let leaf = prop_oneof![
-            Just(serde_json::Value::Null),
-            any::<bool>().prop_map(Into::into),
-            any::<i64>().prop_map(Into::into),
-            any::<f64>().prop_map(Into::into),
-            any::<String>().prop_map(Into::into),
-        ];
-        let tree = leaf.prop_recursive(5, 40, 6, |inner| {
-            prop_oneof![
-                prop::collection::vec(inner.clone(), 0..6).prop_map(serde_json::Value::from),
-                prop::collection::btree_map(any::<String>(), inner, 0..6)
-                    .prop_map(|map| map.into_iter().collect::<serde_json::Map<_, _>>().into()),
-            ]
-        });
-        (tree, any::<bool>()).prop_map(|(value, pretty)| {
-            if pretty { serde_json::to_string_pretty(&value).unwrap() } else { value.to_string() }
-        })
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(1000))]
-
-        /// In an array, so that what ends a number is there too.
-        #[test]
-        fn what_is_found_sound_is_what_another_reader_finds_sound(
-            text in prop_oneof![nearly_json(), json()],
-            mut cuts in prop::collection::vec(0..60_usize, 0..4),
-        ) {
-            cuts.sort_unstable();
-            let text = format!("[{text}]");
-            let sound = serde_json::from_str::<IgnoredAny>(&text).is_ok();
-            let found = whole(text.as_bytes(), &cuts);
-            prop_assert_eq!(found == Ok(Some(text.len())), sound, "{}", text);
-        }
-
-        #[test]
-        fn a_value_that_broke_at_any_byte_is_as_sound_here_as_elsewhere(
-            text in json(),
-            at in any::<prop::sample::Index>(),
-            byte in 0..0x80_u8,
-        ) {
-            let mut bytes = format!("[{text}]").into_bytes();
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
-            let sound = std::str::from_utf8(&bytes).ok().map(serde_json::from_str::<IgnoredAny>);
-            if let Some(sound) = sound && bytes[0] == b'[' {
-                prop_assert_eq!(whole(&bytes, &[at]) == Ok(Some(bytes.len())), sound.is_ok());
-            }
-        }
-
-        #[test]
-        fn a_string_goes_on_to_its_first_special_byte(text in prop::collection::vec(any::<u8>(), 0..40)) {
-            let special = |byte: &u8| matches!(byte, b'"' | b'\\' | ..0x20);
-            prop_assert_eq!(plain(&text), text.iter().position(special).unwrap_or(text.len()));
-        }
-    }
-
-    #[test]
-    fn what_nests_too_deep_is_found_at_once() {
-        let mut check = Check::new(3);
-        assert_eq!(check.end_in(b"[{\"a\":[", &mut Unwatched), Ok(None));
-        assert_eq!(check.end_in(b"[{\"a\":[{", &mut Unwatched), Err(Flaw::TooDeep));
-        let deep = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
-        assert_eq!(Check::new(usize::MAX).end_in(deep(128).as_bytes(), &mut Unwatched), Ok(Some(256)));
-        assert_eq!(Check::new(usize::MAX).end_in(deep(129).as_bytes(), &mut Unwatched), Err(Flaw::TooDeep));
-    }
 }

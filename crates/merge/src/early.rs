@@ -17,6 +17,9 @@ use crate::scan::Shape;
 /// More items of one answer are not read early: each takes more memory than its bytes.
 const MOST_ITEMS: usize = 128;
 
+/// There is room for so many from the start.
+const FEW_ITEMS: usize = 16;
+
 /// Reads the first bytes of answers before it is known which of them are merged.
 #[derive(Debug)]
 pub struct Early {
@@ -58,7 +61,7 @@ impl Early {
         }
         let shape = self.shape.clone()?;
         lane.start(shape.clone(), &self.limits, first);
-        let (mut items, mut size) = (VecDeque::new(), 0);
+        let (mut items, mut size) = (VecDeque::with_capacity(FEW_ITEMS), 0);
         while items.len() < MOST_ITEMS && size < self.limits.ahead_bytes {
             match lane.step(&self.wanted).ok()? {
                 Step::Item(item) => {

@@ -343,13 +343,14 @@ impl Legs {
         scrutiny: Scrutiny,
         outcome: impl Future<Output = Result<Response<AnswerBody>, LegFailure>> + 'static,
     ) {
-        let handle = self.running.spawn_local(async move {
+        // Boxed: a task's future is moved several times before it is where it stays, and this one is large.
+        let handle = self.running.spawn_local(Box::pin(async move {
             let outcome = match outcome.await {
                 Ok(response) => scrutiny.of(response).await,
                 Err(failure) => Err(failure),
             };
             (leg, began, outcome)
-        });
+        }));
         self.handles.insert(leg.0, (handle, began));
     }
 

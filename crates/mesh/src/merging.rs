@@ -234,7 +234,9 @@ impl Sources {
         let mut merger = Merger::new(list, merged(&answer, &places), page, Limits::default(), Late::Abort);
         if let Some(copies) = copies {
             let replicated = legs.iter().filter(|(_, _, answer)| copies::has_some(answer.headers())).count();
-            merger = merger.once(copies.rule(replicated > 1));
+            if let Some(rule) = copies.rule(replicated > 1) {
+                merger = merger.once(rule);
+            }
         }
         let link = merger.link_header().to_owned();
         let mut merging = Merging { merger, bodies: self.sites.iter().map(|_| None).collect() };

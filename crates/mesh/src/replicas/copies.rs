@@ -53,17 +53,20 @@ impl Copies {
     }
 
     /// What the items with an id are. What is replicated is known at the sites that have it: where several say that
-    /// they have some, equal UUIDs are no chance.
-    pub(crate) fn rule(&self, several: bool) -> impl Fn(&str) -> Same + use<> {
+    /// they have some, equal UUIDs are no chance. Nothing where no item can be a copy: most lists are told without.
+    pub(crate) fn rule(&self, several: bool) -> Option<impl Fn(&str) -> Same + use<>> {
+        if !several && !self.known.may_have(self.collection.service()) {
+            return None;
+        }
         let (known, collection) = (Arc::clone(&self.known), self.collection.clone());
-        move |id| match known.look_up(&collection.with_id(id)) {
+        Some(move |id: &str| match known.look_up(&collection.with_id(id)) {
             Seen::Replicated(place) => {
                 let sites: Vec<&str> = place.members.iter().map(scope::Site::name).collect();
                 Same::Yes { sites: Some(sites.join(" & ")) }
             }
             Seen::Hidden | Seen::Ordinary if several && is_uuid(id) => Same::Yes { sites: None },
             Seen::Hidden | Seen::Ordinary => Same::No,
-        }
+        })
     }
 }
 

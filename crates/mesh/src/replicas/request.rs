@@ -65,7 +65,7 @@ impl Name {
     /// The same with another id.
     pub(crate) fn with_id(&self, id: &str) -> Name {
         let collection = self.0.rsplit_once('/').map_or("", |(collection, _)| collection);
-        Name(format!("{collection}/{id}").into())
+        Name([collection, "/", id].concat().into())
     }
 }
 
