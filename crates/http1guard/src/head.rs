@@ -116,16 +116,19 @@ impl HeadScan {
         }
         loop {
             let start = self.lines.start;
+            if let Some((name, value)) = self.lines.plain_field(bytes, limits.head_bytes) {
+                self.count_field(limits)?;
+                self.note(name, value, start)?;
+                each(Field { start, end: self.lines.start, name, value });
+                continue;
+            }
             let Some(line) = self.lines.next(bytes, limits.head_bytes, Rule::HeadTooLarge)? else {
                 return Ok(None);
             };
             if line.is_empty() {
                 return self.finish(bytes).map(Some);
             }
-            self.fields += 1;
-            if self.fields > limits.fields {
-                return Err(Rule::TooManyFields);
-            }
+            self.count_field(limits)?;
             let (name, value) = self.read_field(line, start).map_err(|rule| line::blame(line, rule))?;
             each(Field { start, end: self.lines.start, name, value });
         }
@@ -145,6 +148,11 @@ impl HeadScan {
                 Some(_) => {}
             }
             let limit = limits.head_bytes.min(start + limits.request_line_bytes);
+            if let Some(request) = self.lines.plain(bytes, limit) {
+                let request = plain_request(request, start).map_or_else(|| request_line(request, start), Ok);
+                self.request = Some(request?);
+                return Ok(true);
+            }
             let Some(line) = self.lines.next(bytes, limit, Rule::TargetTooLong)? else {
                 return Ok(false);
             };
@@ -157,13 +165,24 @@ impl HeadScan {
         }
     }
 
+    fn count_field(&mut self, limits: &Limits) -> Result<(), Rule> {
+        self.fields += 1;
+        if self.fields > limits.fields { Err(Rule::TooManyFields) } else { Ok(()) }
+    }
+
     fn read_field<'l>(&mut self, line: &'l [u8], start: usize) -> Result<(&'l [u8], &'l [u8]), Rule> {
         let (name, value) = line::field(line)?;
+        self.note(name, value, start)?;
+        Ok((name, value))
+    }
+
+    /// What a field, whose line starts there, says of the message.
+    fn note(&mut self, name: &[u8], value: &[u8], start: usize) -> Result<(), Rule> {
         let is = |known: &[u8]| line::is_name(name, known);
         // The length rules most fields out at the cost of one comparison.
         match name.len() {
             4 if is(b"host") => {
-                let before = line.len() - value.len();
+                let before = name.len() + 1;
                 let host = ascii::trim_spaces(value);
                 if self.host.is_some() {
                     return Err(Rule::TwoHosts);
@@ -201,7 +220,7 @@ impl HeadScan {
             }
             _ => {}
         }
-        Ok((name, value))
+        Ok(())
     }
 
     /// What only the whole head shows.
@@ -234,6 +253,24 @@ impl HeadScan {
         let RequestLine { method, target, is_http_1_1, .. } = request;
         Ok(Head { len: self.lines.start, method, target, is_http_1_1, body, switches })
     }
+}
+
+/// A request line as most are: a path of a server, in HTTP/1.1. All else is for [`request_line`], which would take
+/// this for the same.
+fn plain_request(line: &[u8], start: usize) -> Option<RequestLine> {
+    let request = line.strip_suffix(b" HTTP/1.1")?;
+    let (method, rest) = request.split_at_checked(ascii::name_len(request))?;
+    let [b' ', target @ ..] = rest else { return None };
+    if method.is_empty() || method == b"CONNECT" || !target.starts_with(b"/") || !ascii::is_target(target) {
+        return None;
+    }
+    let target_start = start + method.len() + 1;
+    Some(RequestLine {
+        method: start..start + method.len(),
+        target: target_start..target_start + target.len(),
+        is_http_1_1: true,
+        names_host: false,
+    })
 }
 
 fn request_line<'l>(line: &'l [u8], start: usize) -> Result<RequestLine, Rule> {
