@@ -47,7 +47,7 @@ pub(super) async fn exchange(seat: &Seat, client: &mut Client, head: Head) -> Th
     let Some(mut buffer) = client.buffer.take() else { return Then::Close };
     let mut out = seat.core.buffers.text();
     let mut teller = Teller { seat, alarm: &client.alarm, is_head: false, close: client.reading.close };
-    match decide(seat, buffer.unread(), &head, &mut client.reading, &mut out) {
+    match decide(seat, buffer.unread(), &head, &client.reading, &mut out) {
         Decision::HandOver => {
             client.buffer = Some(buffer);
             Then::HandOver

@@ -7,7 +7,7 @@
 //! for trailers, plans for other sites, scopes that are refused. The connection stays on the other path then.
 //!
 //! In the order in which a request meets them: this module (a connection and its heads), `buffers`, `request`
-//! (a head), `decide` (what becomes of it), `exchange` (to the service and back), `answer` (its head), `body`, `chunks`
+//! (a head), `decide` (what becomes of it), `ways` (what became of others like it), `exchange` (to the service and back), `answer` (its head), `body`, `chunks`
 //! (of an answer), `wire` (sockets, and how messages are written).
 
 mod answer;
@@ -18,6 +18,7 @@ mod decide;
 mod exchange;
 mod request;
 mod rewound;
+mod ways;
 mod wire;
 
 use std::future::{Future, poll_fn};
@@ -48,6 +49,7 @@ use wire::fill;
 
 pub(crate) use buffers::Buffers;
 pub(crate) use rewound::Rewound;
+pub(crate) use ways::Ways;
 
 /// How long, and for how many bytes, the rest of a refused request is read. Unread bytes would make the system
 /// reset the connection, and the client might lose the answer.
@@ -167,7 +169,7 @@ impl Client {
             }
             if !(first && PREFACE.starts_with(unread)) {
                 let reading = &mut self.reading;
-                match self.heads.read(unread, |field| reading.field(&field, carry)) {
+                match self.heads.read(unread, |field| reading.field(&field, unread, carry)) {
                     Ok(Some(head)) => return Came::Head(head),
                     Ok(None) if !buffer.is_full() => {}
                     // Refused, or long: the other path says so, or has the room.
