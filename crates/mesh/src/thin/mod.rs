@@ -27,7 +27,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http1guard::{Head, Heads};
@@ -45,7 +45,7 @@ use crate::settings::Settings;
 use buffers::Buffer;
 use exchange::{Then, exchange};
 use request::Reading;
-use wire::fill;
+use wire::{fill, poll_first};
 
 pub(crate) use buffers::Buffers;
 pub(crate) use rewound::Rewound;
@@ -77,6 +77,8 @@ struct Client {
     heads: Heads,
     reading: Reading,
     alarm: Rc<Alarm>,
+    /// When the last answer ended, or the connection began.
+    idle_since: Instant,
 }
 
 enum Came {
@@ -103,7 +105,8 @@ pub(crate) async fn serve(seat: &Seat, stream: TcpStream) -> Option<Other> {
         (guard_limits(settings), settings.timeouts.header, settings.timeouts.idle)
     };
     let (heads, alarm) = (Heads::new(limits), seat.core.alarms.alarm());
-    let mut client = Client { stream, buffer: None, heads, reading: Reading::default(), alarm };
+    let (reading, idle_since) = (Reading::default(), Instant::now());
+    let mut client = Client { stream, buffer: None, heads, reading, alarm, idle_since };
     let mut draining = seat.draining.clone();
     let mut drained = Seldom::new(async move { draining.started().await });
     let mut first = true;
@@ -118,7 +121,7 @@ pub(crate) async fn serve(seat: &Seat, stream: TcpStream) -> Option<Other> {
             Came::Head(head) => {
                 // Boxed: an idle connection does not keep room for it.
                 match Box::pin(exchange(seat, &mut client, head)).await {
-                    Then::Next => {}
+                    Then::Next(now) => client.idle_since = now,
                     Then::HandOver => return Some(Other::Http1(client.rewound())),
                     Then::Close => return client.close().await,
                     Then::Linger => return client.linger().await,
@@ -138,20 +141,21 @@ impl Client {
         drained: &mut Seldom<impl Future<Output = ()>>,
         idle: Duration,
     ) -> bool {
-        self.alarm.set(idle);
+        self.alarm.set_at(self.idle_since.checked_add(idle));
+        let mut asked = false;
         poll_fn(|context| {
             if Pin::new(&mut *drained).poll(context).is_ready() {
                 return Poll::Ready(false);
             }
-            // A buffer is taken when there may be something for it, and given back if there is not.
-            while let Poll::Ready(ready) = self.stream.poll_read_ready(context) {
-                let mut buffer = seat.core.buffers.small();
-                if let Poll::Ready(read) = buffer.poll_fill(&mut self.stream, context) {
+            let (mut read, _) = self.stream.split();
+            match poll_first(&mut read, &seat.core.buffers, &mut asked, context) {
+                Poll::Ready(Ok((buffer, 1..))) => {
                     self.buffer = Some(buffer);
-                    return Poll::Ready(ready.is_ok() && matches!(read, Ok(1..)));
+                    Poll::Ready(true)
                 }
+                Poll::Ready(_) => Poll::Ready(false),
+                Poll::Pending => self.alarm.poll(context).map(|()| false),
             }
-            self.alarm.poll(context).map(|()| false)
         })
         .await
     }
