@@ -88,7 +88,7 @@ fn again<'c>(
         return Decision::Refuse(Problem::here_is_busy(), scoped);
     }
     let trace = match &scoped {
-        Some(_) => core.shared.carry.new_trace(reading.trace(bytes), &mut |bytes| core.random(bytes)),
+        Some(_) => core.shared.carry.new_trace(reading.trace(bytes, head), &mut |bytes| core.random(bytes)),
         None => None,
     };
     reading.write_again(bytes, head, &way.lines, trace.as_ref().map(<[u8; 55]>::as_slice), out);

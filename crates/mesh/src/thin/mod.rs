@@ -163,7 +163,7 @@ impl Client {
     /// Reads a head, of which something has come. It may take so long, however many drops it comes in.
     async fn head(&mut self, seat: &Seat, limit: Duration, first: bool) -> Came {
         let carry = &seat.core.shared.carry;
-        self.reading.clear();
+        self.reading.begin();
         let Some(buffer) = &mut self.buffer else { return Came::Nothing };
         let mut is_set = false;
         loop {
@@ -174,7 +174,10 @@ impl Client {
             if !(first && PREFACE.starts_with(unread)) {
                 let reading = &mut self.reading;
                 match self.heads.read(unread, |field| reading.field(&field, unread, carry)) {
-                    Ok(Some(head)) => return Came::Head(head),
+                    Ok(Some(head)) => {
+                        reading.end(&head);
+                        return Came::Head(head);
+                    }
                     Ok(None) if !buffer.is_full() => {}
                     // Refused, or long: the other path says so, or has the room.
                     Ok(None) | Err(_) => return Came::Other,

@@ -10,9 +10,14 @@ use crate::carry::Carry;
 use crate::handle::{SETTLE, STRICT};
 use crate::headers;
 
-/// What was read of a head so far. Places are counted from its first byte.
+/// What was read of a head so far. Places are counted from its first byte; those of a head with the same fields are as far
+/// from where its fields start.
 #[derive(Default)]
 pub(super) struct Reading {
+    /// Nothing was read of the head that comes next.
+    is_new: bool,
+    /// Where the fields started of the head that was read.
+    base: usize,
     /// The lines that concern nobody on the way.
     plain: Vec<(usize, usize)>,
     /// The lines that decide the way, or are changed on it, one after the other.
@@ -26,8 +31,23 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// A new head begins.
-    pub(super) fn clear(&mut self) {
+    /// A new head begins. Its fields may be those of the last one.
+    pub(super) fn begin(&mut self) {
+        self.is_new = true;
+    }
+
+    /// A head is complete.
+    pub(super) fn end(&mut self, head: &Head) {
+        if !head.again {
+            self.clear_if_new();
+            self.base = head.fields;
+        }
+    }
+
+    fn clear_if_new(&mut self) {
+        if !std::mem::take(&mut self.is_new) {
+            return;
+        }
         self.plain.clear();
         self.deciding.clear();
         self.trace = None;
@@ -35,6 +55,7 @@ impl Reading {
     }
 
     pub(super) fn field(&mut self, field: &Field<'_>, bytes: &[u8], carry: &Carry) {
+        self.clear_if_new();
         let name = field.name;
         let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
         match name.len() {
@@ -92,12 +113,18 @@ impl Reading {
     }
 
     /// The value of the `traceparent` that is there.
-    pub(super) fn trace<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8]> {
-        Some(split_line(self.trace_line(bytes)?)?.1)
+    pub(super) fn trace<'b>(&self, bytes: &'b [u8], head: &Head) -> Option<&'b [u8]> {
+        Some(split_line(self.trace_line(bytes, head)?)?.1)
     }
 
-    fn trace_line<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8]> {
-        self.trace.and_then(|(start, end)| bytes.get(start..end))
+    fn trace_line<'b>(&self, bytes: &'b [u8], head: &Head) -> Option<&'b [u8]> {
+        self.trace.and_then(|line| self.line(line, bytes, head))
+    }
+
+    /// A line, or several, of the head.
+    fn line<'b>(&self, (start, end): (usize, usize), bytes: &'b [u8], head: &Head) -> Option<&'b [u8]> {
+        let place = |at: usize| Some(at.checked_sub(self.base)? + head.fields);
+        bytes.get(place(start)?..place(end)?)
     }
 
     /// The head as far as it concerns the mesh; none if it is not for the thin path. Its target is left out if it
@@ -109,7 +136,8 @@ impl Reading {
         if wants_target || Carry::is_in_target(target) {
             parts.uri = Uri::try_from(target).ok()?;
         }
-        for (name, value) in self.trace_line(bytes).and_then(split_line).into_iter().chain(self.lines()) {
+        for (name, value) in self.trace_line(bytes, head).and_then(split_line).into_iter().chain(self.lines())
+        {
             let (name, value) = (HeaderName::from_bytes(name).ok()?, HeaderValue::from_bytes(value).ok()?);
             parts.headers.try_append(name, value).ok()?;
         }
@@ -146,7 +174,7 @@ impl Reading {
         out.extend_from_slice(lines);
         match trace {
             Some(trace) => put_field(out, b"traceparent", trace),
-            None => out.extend_from_slice(self.trace_line(bytes).unwrap_or_default()),
+            None => out.extend_from_slice(self.trace_line(bytes, head).unwrap_or_default()),
         }
         write_end(head, out);
     }
@@ -156,8 +184,8 @@ impl Reading {
         out.push(b' ');
         out.extend_from_slice(target);
         out.extend_from_slice(b" HTTP/1.1\r\n");
-        for (start, end) in &self.plain {
-            out.extend_from_slice(bytes.get(*start..*end).unwrap_or_default());
+        for lines in &self.plain {
+            out.extend_from_slice(self.line(*lines, bytes, head).unwrap_or_default());
         }
     }
 }
