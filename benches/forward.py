@@ -25,7 +25,7 @@ AIMS = {
     ("thin scoped", "HAProxy with Lua"): 2.0,
 }
 OURS = ("unscoped", "scoped", "thin unscoped", "thin scoped")
-MOST_INSTRUCTIONS = {"thin unscoped": 8_000, "thin scoped": 10_000}
+MOST_INSTRUCTIONS = {"unscoped": 28_000, "scoped": 28_000, "thin unscoped": 8_000, "thin scoped": 10_000}
 MOST_IDLE_MIB = {"thin unscoped": 8, "thin scoped": 8}
 
 IDLE_CONNECTIONS = 1000
@@ -179,7 +179,7 @@ def idle(compared, pids):
     return sizes
 
 
-def instructions(rig, compared):
+def instructions(rig, compared, aims=MOST_INSTRUCTIONS):
     """In user space only. What 2N requests take more than N is what N requests take: starting falls out."""
     print(f"\nUser instructions per request (cachegrind, {COUNTED_CONNECTIONS} connections)")
     counts = {}
@@ -189,8 +189,7 @@ def instructions(rig, compared):
         once, twice = (counted(rig, proxy, requests) for requests in (COUNTED_REQUESTS, 2 * COUNTED_REQUESTS))
         counts[proxy.name] = count = (twice - once) // COUNTED_REQUESTS
         aim = ""
-        if proxy.name in OURS:
-            most = MOST_INSTRUCTIONS.get(proxy.name, 28_000)
+        if most := aims.get(proxy.name):
             aim = f"  {'better' if count <= most else 'worse'} than the aim of {most:,}"
         print(f"  {proxy.name:34}{count:8,}{aim}")
     return counts
@@ -218,7 +217,7 @@ class Client:
 
     def __init__(self, proxy):
         self.proxy = proxy
-        self.socket = socket.create_connection(("127.0.0.1", proxy.port), 20)
+        self.socket = socket.create_connection(("127.0.0.1", proxy.port), 60)
 
     def send(self, path):
         headers = {"Host": f"127.0.0.1:{self.proxy.port}"} | self.proxy.headers

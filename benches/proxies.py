@@ -137,7 +137,7 @@ def haproxy_lua(rig, name, port, backend):
     return Proxy(name, ["haproxy", "-q", "-db", "-f", rig.write(f"{name}.cfg", text)], port, scoped=True)
 
 
-def archipel(rig, name, port, backend, scoped, thin=False):
+def archipel(rig, name, port, backend, scoped, thin=False, program=ARCHIPEL):
     text = ARCHIPEL_TOML.format(name=name, port=port, backend=backend, thin=str(thin).lower())
     config = rig.write(f"{name}.toml", text)
-    return Proxy(name, [ARCHIPEL, "run", config], port, scoped)
+    return Proxy(name, [program, "run", config], port, scoped)

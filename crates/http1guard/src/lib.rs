@@ -26,6 +26,7 @@ mod refusal;
 mod target;
 mod violation;
 
+pub use ascii::{name_len, text_len};
 pub use aside::{Aside, MOST_PER_TURN, Speaker, Turn};
 pub use chunked::{Chunks, Piece};
 pub use guard::{Guard, Progress};

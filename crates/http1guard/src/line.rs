@@ -34,6 +34,38 @@ impl Lines {
         self.searched = self.start;
         line.strip_suffix(b"\r").map(Some).ok_or(Rule::BareLf)
     }
+
+    /// The next line, if it is complete within `limit`, not empty, and text from its start to its end.
+    pub(crate) fn plain<'b>(&mut self, bytes: &'b [u8], limit: usize) -> Option<&'b [u8]> {
+        let rest = self.unsearched(bytes)?;
+        let (line, after) = rest.split_at_checked(ascii::text_len(rest))?;
+        (!line.is_empty() && self.ends(bytes, after, limit)).then_some(line)
+    }
+
+    /// What comes next, if nothing of it was searched: a line that comes byte by byte is searched only once.
+    fn unsearched<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8]> {
+        bytes.get(self.start..).filter(|_| self.searched == self.start)
+    }
+
+    /// Whether a line ends where `after` starts; then the next one is next.
+    fn ends(&mut self, bytes: &[u8], after: &[u8], limit: usize) -> bool {
+        let end = bytes.len() - after.len() + 2;
+        let ends = after.starts_with(b"\r\n") && end <= limit;
+        if ends {
+            (self.start, self.searched) = (end, end);
+        }
+        ends
+    }
+
+    /// The next line as a field, found and judged at one pass, if it is complete within `limit` and written as most
+    /// are. All else is for [`next`](Self::next) and [`field`], which would take this for the same.
+    pub(crate) fn plain_field<'b>(&mut self, bytes: &'b [u8], limit: usize) -> Option<(&'b [u8], &'b [u8])> {
+        let rest = self.unsearched(bytes)?;
+        let (name, after) = rest.split_at_checked(ascii::name_len(rest))?;
+        let [b':', after @ ..] = after else { return None };
+        let (value, after) = after.split_at_checked(ascii::text_len(after))?;
+        (!name.is_empty() && self.ends(bytes, after, limit)).then_some((name, value))
+    }
 }
 
 /// A field's name and its value; the value still with the whitespace around it.

@@ -25,7 +25,7 @@ use crate::problem::Problem;
 use crate::replicas::Replicas;
 use crate::settings::Settings;
 use crate::sites::{Sites, Standing};
-use crate::thin::Buffers;
+use crate::thin::{Buffers, Ways};
 use crate::ticket::{Admitted, PeerTicket, Ticket, admit};
 use crate::upstream::{self, Health, Upstreams};
 
@@ -54,6 +54,11 @@ struct Minted {
 }
 
 impl HandedOn<'_> {
+    /// It was minted for an earlier request, and stands for more like it.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.minted.is_none()
+    }
+
     /// A service did not see the request, or did not let it in: it causes no call, and its sender does not
     /// pay for it.
     pub(crate) fn causes_no_calls(mut self) {
@@ -276,6 +281,7 @@ pub(crate) struct State {
     services: Rc<BTreeMap<String, Rc<ServiceState>>>,
     pub(crate) pool: Option<Pool>,
     scopes: RefCell<HashMap<Box<str>, Rc<Parsed>>>,
+    pub(crate) ways: Ways,
     /// The language of who writes a scope here; others may know more services.
     spoken: Dialect,
     here: usize,
@@ -345,7 +351,8 @@ impl State {
         let pool = State::pool(&snapshot, before);
         set_peers(pool.as_ref(), &*sites);
         let spoken = settings.dialect.offered(&*sites);
-        State { services, pool, scopes: RefCell::default(), spoken, here, sites, snapshot }
+        let (scopes, ways) = (RefCell::default(), Ways::default());
+        State { snapshot, sites, services, pool, scopes, ways, spoken, here }
     }
 
     /// The same, with other sites: what was planned is planned anew.
@@ -356,6 +363,7 @@ impl State {
             services: Rc::clone(&self.services),
             pool: self.pool.clone(),
             scopes: RefCell::default(),
+            ways: Ways::default(),
             spoken: self.settings().dialect.offered(&*sites),
             here: sites.find(self.settings().site.name()).unwrap_or_default(),
             sites,
@@ -400,6 +408,8 @@ impl State {
 
     /// Closes connections to services that nobody used for too long.
     pub(crate) fn sweep(&self) {
+        // They are looked for anew.
+        self.ways.clear();
         for service in self.services.values() {
             service.upstreams.sweep();
         }

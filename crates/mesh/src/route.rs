@@ -179,6 +179,17 @@ pub(crate) struct Scoped {
 }
 
 impl Scoped {
+    /// Counts a request like one before it, with the same token, of which no audit is kept.
+    pub(crate) fn again(core: &Core, token: Option<carry::Sender>) -> Scoped {
+        core.counts.scoped.add(1);
+        Scoped { token, line: None }
+    }
+
+    /// The token by which its client is known, if it has one.
+    pub(crate) fn token(&self) -> Option<carry::Sender> {
+        self.token
+    }
+
     /// What came of it.
     pub(crate) fn answered(self, core: &Core, status: StatusCode, sites: Option<&HeaderValue>) {
         core.let_in(self.token, status);

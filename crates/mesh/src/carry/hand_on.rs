@@ -103,6 +103,16 @@ impl Carry {
         }
         Ok(())
     }
+
+    /// The `traceparent` that a request gets for the one that it has, if any, when a key is put on it: nothing if
+    /// that one stays.
+    pub(crate) fn new_trace(
+        &self,
+        own: Option<&[u8]>,
+        random: &mut dyn FnMut(&mut [u8]),
+    ) -> Option<[u8; 55]> {
+        (self.names.tracestate && !own.is_some_and(trace::is_valid)).then(|| trace::fresh(random))
+    }
 }
 
 /// Sets a list, unless the request has one to which its members must be added.

@@ -14,6 +14,13 @@ pub(super) fn ensure(headers: &mut HeaderMap, random: &mut dyn FnMut(&mut [u8]))
     {
         return Ok(());
     }
+    let value = HeaderValue::from_bytes(&fresh(random)).map_err(|_| Error::TooManyHeaders)?;
+    headers.try_insert(TRACEPARENT, value).map_err(|_| Error::TooManyHeaders)?;
+    Ok(())
+}
+
+/// A new one.
+pub(super) fn fresh(random: &mut dyn FnMut(&mut [u8])) -> [u8; 55] {
     let mut bits = [0; 24];
     random(&mut bits);
     // Neither id may be all zeros: their last bits are ones.
@@ -26,12 +33,10 @@ pub(super) fn ensure(headers: &mut HeaderMap, random: &mut dyn FnMut(&mut [u8]))
     // sampled" would end the traces of every scoped request.
     hex::write(text.get_mut(3..35).unwrap_or_default(), trace);
     hex::write(text.get_mut(36..52).unwrap_or_default(), parent);
-    let value = HeaderValue::from_bytes(&text).map_err(|_| Error::TooManyHeaders)?;
-    headers.try_insert(TRACEPARENT, value).map_err(|_| Error::TooManyHeaders)?;
-    Ok(())
+    text
 }
 
-fn is_valid(text: &[u8]) -> bool {
+pub(super) fn is_valid(text: &[u8]) -> bool {
     let mut fields = text.split(|byte| *byte == b'-');
     let mut field = |length| {
         let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');

@@ -19,6 +19,9 @@ use super::wire::{LAST_CHUNK, fill, put_chunk, write, write_both};
 use crate::alarm::Alarm;
 use crate::inflow::Fault;
 
+/// A body up to this is copied behind its head: that takes less than to write from two places.
+const PIECE_BYTES: usize = 2 << 10;
+
 /// What both directions of one request know of each other.
 pub(super) struct Flow {
     /// When something of the request was last sent on.
@@ -187,8 +190,13 @@ impl Download<'_, '_> {
         loop {
             let here = self.buffer.unread().len().min(usize::try_from(left).unwrap_or(usize::MAX));
             let piece = self.buffer.unread().get(..here).unwrap_or_default();
-            write_both(self.to, out, piece, self.alarm, self.pause).await?;
-            out.clear();
+            if piece.len() <= PIECE_BYTES && !out.is_empty() {
+                out.extend_from_slice(piece);
+                self.flush(out, b"").await?;
+            } else {
+                write_both(self.to, out, piece, self.alarm, self.pause).await?;
+                out.clear();
+            }
             self.buffer.take(here);
             left -= here as u64;
             if left == 0 {

@@ -1,13 +1,17 @@
 //! What becomes of a request that came on the thin path: decided by the same rules as on the other.
 
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
 use http::Method;
+use http::request::Parts;
 use http1guard::{Body, Head};
 use scope::Plan;
 
 use super::Seat;
-use super::request::Reading;
+use super::request::{Reading, method};
+use super::ways::{Again, Key, SHORTEST_LIFETIME, Way};
+use super::wire::put_field;
 use crate::carry::Listener;
 use crate::core::{HandedOn, ServiceState, State};
 use crate::handle::{STRICT, take_in};
@@ -43,60 +47,149 @@ pub(super) fn decide<'c>(
     seat: &'c Seat,
     bytes: &[u8],
     head: &Head,
-    reading: &mut Reading,
+    reading: &Reading,
     out: &mut Vec<u8>,
 ) -> Decision<'c> {
     let (core, entry) = (&seat.core, &seat.entry);
     let state = core.state();
-    let settings = state.settings();
-    let Some(service) = state.service(&entry.service) else { return Decision::HandOver };
-    // What is replicated may be another site's, or known here by another name.
-    let replicated = has_replicas(core, &state, &service.name);
-    let settles = settings.services.get(&service.name).is_some_and(|own| own.settle);
-    if settings.observe || replicated || settles || !service.upstreams.are_plain() {
+    if !reading.is_simple(bytes, head) {
         return Decision::HandOver;
     }
-    // Tokens that are issued are noted, and other sites' are asked about.
-    let tokens = core.shared.identities.as_ref();
-    let identities = tokens.filter(|own| own.is_service(&service.name));
-    // Projects of other sites have other ids there.
-    let names_projects = tokens.filter(|own| own.may_name_projects(&service.name));
-    // Who logs in is known by the target, and the audit has it.
-    let wants_target = entry.listener == Listener::Internal
-        || identities.is_some()
-        || names_projects.is_some()
-        || core.shared.audit.is_on();
-    let Some(mut parts) = reading.parts(bytes, head, wants_target) else { return Decision::HandOver };
-    if !matches!(take_in(&mut parts, settings.limits.headers), Ok(false))
-        || is_for_the_mesh(&parts)
-        || entry.login(&core.shared.carry, &parts).is_some()
-        || identities.is_some_and(|own| own.concerns(&service.name, &parts))
-        || names_projects.is_some_and(|own| own.may_name_foreign_project(&service.name, &parts))
+    let writes = !matches!(method(bytes, head), b"GET" | b"HEAD" | b"OPTIONS");
+    let deciding = reading.deciding(bytes, head);
+    let key = deciding.and_then(|lines| Key::new(entry, seat.address.ip(), writes, lines));
+    if let Some(known) = key.as_ref().and_then(|key| state.ways.find(key))
+        && !core.shared.bypass.load(Ordering::Relaxed)
+        && !has_replicas(core, &state, &known.service.name)
     {
-        return Decision::HandOver;
+        return again(seat, state, &known, bytes, head, reading, out);
     }
-    let asker = Asker { core, state: &state, service: &service, entry, client: seat.address };
-    let (scoped, carried) = match asker.route(&mut parts) {
-        Route::Bypassed => (None, None),
-        Route::Unscoped => {
-            core.counts.unscoped.add(1);
-            (None, None)
-        }
-        Route::Scoped(carried, plan) if matches!(&*plan, Plan::Site(site) if *site == settings.site) => {
-            parts.headers.remove(STRICT);
-            (Some(asker.scoped(&parts, &carried, &plan)), Some(carried))
-        }
-        Route::Scoped(..) | Route::Validation(_) | Route::Refused(_) => return Decision::HandOver,
-    };
+    let new = NewWay { seat, key };
+    new.decide(state, bytes, head, reading, out)
+}
+
+/// Decides as about a request before.
+fn again<'c>(
+    seat: &'c Seat,
+    state: Rc<State>,
+    way: &Way,
+    bytes: &[u8],
+    head: &Head,
+    reading: &Reading,
+    out: &mut Vec<u8>,
+) -> Decision<'c> {
+    let core = &seat.core;
+    let scoped = way.scoped.map(|again| Scoped::again(core, again.token));
+    if scoped.is_none() {
+        core.counts.unscoped.add(1);
+    }
     let ticket = core.shared.enter(None);
-    if !ticket.here(carried.is_some(), settings.limits.requests) {
+    if !ticket.here(scoped.is_some(), state.settings().limits.requests) {
         return Decision::Refuse(Problem::here_is_busy(), scoped);
     }
-    let handed_on = match leg::hand_on(core, &state, &mut parts, carried.as_ref()) {
-        Ok(handed_on) => handed_on,
-        Err(error) => return Decision::Refuse(error.into(), scoped),
+    let trace = match &scoped {
+        Some(_) => core.shared.carry.new_trace(reading.trace(bytes, head), &mut |bytes| core.random(bytes)),
+        None => None,
     };
-    reading.write(bytes, head, &parts, out);
-    let (is_head, body) = (parts.method == Method::HEAD, head.body);
-    Decision::Go(Going { service, handed_on, scoped, is_head, body, _ticket: ticket, state })
+    reading.write_again(bytes, head, &way.lines, trace.as_ref().map(<[u8; 55]>::as_slice), out);
+    let (service, is_head, body) = (Rc::clone(&way.service), method(bytes, head) == b"HEAD", head.body);
+    Decision::Go(Going { service, handed_on: None, scoped, is_head, body, _ticket: ticket, state })
+}
+
+/// A request unlike those before.
+struct NewWay<'c, 'k> {
+    seat: &'c Seat,
+    key: Option<Key<'k>>,
+}
+
+impl<'c> NewWay<'c, '_> {
+    fn decide(
+        &self,
+        state: Rc<State>,
+        bytes: &[u8],
+        head: &Head,
+        reading: &Reading,
+        out: &mut Vec<u8>,
+    ) -> Decision<'c> {
+        let seat = self.seat;
+        let (core, entry) = (&seat.core, &seat.entry);
+        let settings = state.settings();
+        let Some(service) = state.service(&entry.service) else { return Decision::HandOver };
+        // What is replicated may be another site's, or known here by another name.
+        let replicated = has_replicas(core, &state, &service.name);
+        let settles = settings.services.get(&service.name).is_some_and(|own| own.settle);
+        if settings.observe || replicated || settles || !service.upstreams.are_plain() {
+            return Decision::HandOver;
+        }
+        // Tokens that are issued are noted, and other sites' are asked about.
+        let tokens = core.shared.identities.as_ref();
+        let identities = tokens.filter(|own| own.is_service(&service.name));
+        // Projects of other sites have other ids there.
+        let names_projects = tokens.filter(|own| own.may_name_projects(&service.name));
+        // Who logs in is known by the target, and the audit has it.
+        let wants_target = entry.listener == Listener::Internal
+            || identities.is_some()
+            || names_projects.is_some()
+            || core.shared.audit.is_on();
+        let Some(mut parts) = reading.parts(bytes, head, wants_target) else { return Decision::HandOver };
+        if !matches!(take_in(&mut parts, settings.limits.headers), Ok(false))
+            || is_for_the_mesh(&parts)
+            || entry.login(&core.shared.carry, &parts).is_some()
+            || identities.is_some_and(|own| own.concerns(&service.name, &parts))
+            || names_projects.is_some_and(|own| own.may_name_foreign_project(&service.name, &parts))
+        {
+            return Decision::HandOver;
+        }
+        let asker = Asker { core, state: &state, service: &service, entry, client: seat.address };
+        let route = asker.route(&mut parts);
+        let bypassed = matches!(route, Route::Bypassed);
+        let (scoped, carried) = match route {
+            Route::Bypassed => (None, None),
+            Route::Unscoped => {
+                core.counts.unscoped.add(1);
+                (None, None)
+            }
+            Route::Scoped(carried, plan) if matches!(&*plan, Plan::Site(site) if *site == settings.site) => {
+                parts.headers.remove(STRICT);
+                (Some(asker.scoped(&parts, &carried, &plan)), Some(carried))
+            }
+            Route::Scoped(..) | Route::Validation(_) | Route::Refused(_) => return Decision::HandOver,
+        };
+        let ticket = core.shared.enter(None);
+        if !ticket.here(carried.is_some(), settings.limits.requests) {
+            return Decision::Refuse(Problem::here_is_busy(), scoped);
+        }
+        let handed_on = match leg::hand_on(core, &state, &mut parts, carried.as_ref()) {
+            Ok(handed_on) => handed_on,
+            Err(error) => return Decision::Refuse(error.into(), scoped),
+        };
+        if !bypassed && handed_on.as_ref().is_none_or(HandedOn::is_shared) {
+            self.keep(&parts, &service, scoped.as_ref(), &state);
+        }
+        reading.write(bytes, head, &parts, wants_target, out);
+        let (is_head, body) = (parts.method == Method::HEAD, head.body);
+        Decision::Go(Going { service, handed_on, scoped, is_head, body, _ticket: ticket, state })
+    }
+
+    /// Remembers a way if nothing but its key decided it.
+    fn keep(&self, parts: &Parts, service: &Rc<ServiceState>, scoped: Option<&Scoped>, state: &State) {
+        let shared = &self.seat.core.shared;
+        let is_public = self.seat.entry.listener == Listener::Public;
+        let lasts = scoped.is_none() || shared.carry.records().lifetime() >= SHORTEST_LIFETIME;
+        if let Some(key) = &self.key
+            && is_public
+            && lasts
+            && shared.identities.is_none()
+            && !shared.audit.is_on()
+        {
+            state.ways.keep(key, || {
+                let mut lines = Vec::new();
+                for (name, value) in parts.headers.iter().filter(|(name, _)| *name != "traceparent") {
+                    put_field(&mut lines, name.as_str().as_bytes(), value.as_bytes());
+                }
+                let scoped = scoped.map(|scoped| Again { token: scoped.token() });
+                Way { service: Rc::clone(service), scoped, lines: lines.into() }
+            });
+        }
+    }
 }

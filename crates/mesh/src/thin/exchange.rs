@@ -16,7 +16,7 @@ use super::answer::{Answer, Read, read};
 use super::body::{Download, Flow, Sending, Upload};
 use super::buffers::Buffer;
 use super::decide::{Decision, Going, decide};
-use super::wire::{CLOSE, fill, put_fields, put_length, readable, write, write_both};
+use super::wire::{CLOSE, fill, first, put_fields, put_length, write, write_both};
 use super::{Client, Seat, guard_limits};
 use crate::alarm::Alarm;
 use crate::body::LegBody;
@@ -32,8 +32,8 @@ use crate::upstream::{Kind, Leased, Tries, Upstreams};
 
 /// What comes after a request.
 pub(super) enum Then {
-    /// The next one.
-    Next,
+    /// The next one. The answer ended then.
+    Next(Instant),
     /// The end of the connection.
     Close,
     /// The same, but the client may still be sending.
@@ -47,7 +47,7 @@ pub(super) async fn exchange(seat: &Seat, client: &mut Client, head: Head) -> Th
     let Some(mut buffer) = client.buffer.take() else { return Then::Close };
     let mut out = seat.core.buffers.text();
     let mut teller = Teller { seat, alarm: &client.alarm, is_head: false, close: client.reading.close };
-    match decide(seat, buffer.unread(), &head, &mut client.reading, &mut out) {
+    match decide(seat, buffer.unread(), &head, &client.reading, &mut out) {
         Decision::HandOver => {
             client.buffer = Some(buffer);
             Then::HandOver
@@ -60,7 +60,8 @@ pub(super) async fn exchange(seat: &Seat, client: &mut Client, head: Head) -> Th
                 scoped.answered(&seat.core, problem.status(), None);
             }
             let whole = matches!(head.body, Body::None | Body::Length(0));
-            teller.tell(&mut client.stream.split().1, problem, whole).await
+            // Boxed: it is seldom needed, and each request would keep room for it.
+            Box::pin(teller.tell(&mut client.stream.split().1, problem, whole)).await
         }
         Decision::Go(going) => {
             buffer.take(head.len);
@@ -90,7 +91,7 @@ async fn carry_out(
             Ok((leased, written, now)) => (leased.plain, leased.lease, written, now),
             Err(failure) => {
                 let problem = going.failed(&seat.core, *failure);
-                return teller.tell(&mut to_client, problem, rest == Body::None).await;
+                return Box::pin(teller.tell(&mut to_client, problem, rest == Body::None)).await;
             }
         };
     let (mut from_service, mut to_service) = plain.split();
@@ -116,7 +117,7 @@ async fn carry_out(
     let heard = sending.alongside(pin!(hearing.answer(out))).await;
     let (answer, buffer) = match going.heard(&seat.core, heard) {
         Ok(heard) => heard,
-        Err(problem) => return teller.tell(&mut to_client, problem, sending.whole).await,
+        Err(problem) => return Box::pin(teller.tell(&mut to_client, problem, sending.whole)).await,
     };
     going.service.upstreams.answered(&lease);
     flow.answered.set(true);
@@ -133,14 +134,14 @@ async fn carry_out(
         alarm.set_at(None);
         sending.end_unless(fill(&mut from_service, &mut after, alarm)).await;
     }
-    let whole = sending.whole;
+    let (whole, ended) = (sending.whole, Instant::now());
     drop(sending);
     if whole && clean && answer.keep {
-        lease.give_back(plain);
+        lease.give_back(plain, ended.into());
     }
     match whole {
         true if last => Then::Close,
-        true => Then::Next,
+        true => Then::Next(ended),
         false => Then::Linger,
     }
 }
@@ -207,8 +208,8 @@ async fn reach(
     let mut tries = Tries::default();
     loop {
         let leased = upstreams.lease(&mut tries).await;
-        let mut leased = leased.map_err(|(kind, _)| Box::new(LegFailure::of(Sent::No, kind)))?;
-        let now = alarm.set(limit);
+        let (mut leased, now) = leased.map_err(|(kind, _)| Box::new(LegFailure::of(Sent::No, kind)))?;
+        alarm.set_at(now.checked_add(limit));
         let error = match write(&mut leased.plain.split().1, head, alarm).await {
             Ok(written @ 1..) => return Ok((leased, written, now)),
             Ok(0) => io::ErrorKind::WriteZero.into(),
@@ -282,10 +283,12 @@ impl Hearing<'_, '_> {
 
     /// A buffer is taken when there is something for it.
     async fn first(&mut self) -> Result<Buffer, Box<LegFailure>> {
+        let mut asked = false;
         loop {
             self.teller.alarm.set_at(self.flow.moved.get().checked_add(self.times.response));
-            match readable(self.from, self.teller.alarm).await {
-                Ok(()) => return Ok(self.teller.seat.core.buffers.small()),
+            match first(self.from, &self.teller.seat.core.buffers, &mut asked, self.teller.alarm).await {
+                Ok((buffer, 1..)) => return Ok(buffer),
+                Ok((_, 0)) => return Err(Box::new(LegFailure::of(Sent::Maybe, Kind::Reset))),
                 Err(error) => self.is_late(&error)?,
             }
         }
@@ -356,7 +359,7 @@ impl Teller<'_> {
             Err(_) => Then::Close,
             Ok(()) if !whole => Then::Linger,
             Ok(()) if last => Then::Close,
-            Ok(()) => Then::Next,
+            Ok(()) => Then::Next(Instant::now()),
         }
     }
 

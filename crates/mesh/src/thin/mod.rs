@@ -7,7 +7,7 @@
 //! for trailers, plans for other sites, scopes that are refused. The connection stays on the other path then.
 //!
 //! In the order in which a request meets them: this module (a connection and its heads), `buffers`, `request`
-//! (a head), `decide` (what becomes of it), `exchange` (to the service and back), `answer` (its head), `body`, `chunks`
+//! (a head), `decide` (what becomes of it), `ways` (what became of others like it), `exchange` (to the service and back), `answer` (its head), `body`, `chunks`
 //! (of an answer), `wire` (sockets, and how messages are written).
 
 mod answer;
@@ -18,6 +18,7 @@ mod decide;
 mod exchange;
 mod request;
 mod rewound;
+mod ways;
 mod wire;
 
 use std::future::{Future, poll_fn};
@@ -26,7 +27,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http1guard::{Head, Heads};
@@ -45,10 +46,11 @@ use crate::settings::Settings;
 use buffers::Buffer;
 use exchange::{Then, exchange};
 use request::Reading;
-use wire::fill;
+use wire::{fill, poll_first};
 
 pub(crate) use buffers::Buffers;
 pub(crate) use rewound::Rewound;
+pub(crate) use ways::Ways;
 
 /// So much of the rest of a refused request is read, within [`LINGER`].
 const LINGER_BYTES: usize = 4 << 20;
@@ -74,6 +76,8 @@ struct Client {
     heads: Heads,
     reading: Reading,
     alarm: Rc<Alarm>,
+    /// When the last answer ended, or the connection began.
+    idle_since: Instant,
 }
 
 enum Came {
@@ -100,7 +104,8 @@ pub(crate) async fn serve(seat: &Seat, stream: TcpStream) -> Option<Other> {
         (guard_limits(settings), settings.timeouts.header, settings.timeouts.idle)
     };
     let (heads, alarm) = (Heads::new(limits), seat.core.alarms.alarm());
-    let mut client = Client { stream, buffer: None, heads, reading: Reading::default(), alarm };
+    let (reading, idle_since) = (Reading::default(), Instant::now());
+    let mut client = Client { stream, buffer: None, heads, reading, alarm, idle_since };
     let mut draining = seat.draining.clone();
     let mut drained = Seldom::new(async move { draining.started().await });
     let mut first = true;
@@ -115,7 +120,7 @@ pub(crate) async fn serve(seat: &Seat, stream: TcpStream) -> Option<Other> {
             Came::Head(head) => {
                 // Boxed: an idle connection does not keep room for it.
                 match Box::pin(exchange(seat, &mut client, head)).await {
-                    Then::Next => {}
+                    Then::Next(now) => client.idle_since = now,
                     Then::HandOver => return Some(Other::Http1(client.rewound())),
                     Then::Close => return client.close().await,
                     Then::Linger => return client.linger().await,
@@ -135,20 +140,21 @@ impl Client {
         drained: &mut Seldom<impl Future<Output = ()>>,
         idle: Duration,
     ) -> bool {
-        self.alarm.set(idle);
+        self.alarm.set_at(self.idle_since.checked_add(idle));
+        let mut asked = false;
         poll_fn(|context| {
             if Pin::new(&mut *drained).poll(context).is_ready() {
                 return Poll::Ready(false);
             }
-            // A buffer is taken when there may be something for it, and given back if there is not.
-            while let Poll::Ready(ready) = self.stream.poll_read_ready(context) {
-                let mut buffer = seat.core.buffers.small();
-                if let Poll::Ready(read) = buffer.poll_fill(&mut self.stream, context) {
+            let (mut read, _) = self.stream.split();
+            match poll_first(&mut read, &seat.core.buffers, &mut asked, context) {
+                Poll::Ready(Ok((buffer, 1..))) => {
                     self.buffer = Some(buffer);
-                    return Poll::Ready(ready.is_ok() && matches!(read, Ok(1..)));
+                    Poll::Ready(true)
                 }
+                Poll::Ready(_) => Poll::Ready(false),
+                Poll::Pending => self.alarm.poll(context).map(|()| false),
             }
-            self.alarm.poll(context).map(|()| false)
         })
         .await
     }
@@ -156,7 +162,7 @@ impl Client {
     /// Reads a head, of which something has come. It may take so long, however many drops it comes in.
     async fn head(&mut self, seat: &Seat, limit: Duration, first: bool) -> Came {
         let carry = &seat.core.shared.carry;
-        self.reading.clear();
+        self.reading.begin();
         let Some(buffer) = &mut self.buffer else { return Came::Nothing };
         let mut is_set = false;
         loop {
@@ -166,8 +172,11 @@ impl Client {
             }
             if !(first && PREFACE.starts_with(unread)) {
                 let reading = &mut self.reading;
-                match self.heads.read(unread, |field| reading.field(&field, carry)) {
-                    Ok(Some(head)) => return Came::Head(head),
+                match self.heads.read(unread, |field| reading.field(&field, unread, carry)) {
+                    Ok(Some(head)) => {
+                        reading.end(&head);
+                        return Came::Head(head);
+                    }
                     Ok(None) if !buffer.is_full() => {}
                     // Refused, or long: the other path says so, or has the room.
                     Ok(None) | Err(_) => return Came::Other,

@@ -3,22 +3,19 @@
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::task::Poll;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use http::HeaderMap;
 use tokio::io::AsyncWrite;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 
-use super::buffers::Buffer;
+use super::buffers::{Buffer, Buffers};
 use crate::alarm::Alarm;
 
 /// A wait's end: what it was for, or that it took too long.
-fn in_time<T>(
-    polled: Poll<io::Result<T>>,
-    alarm: &Alarm,
-    context: &mut std::task::Context<'_>,
-) -> Poll<io::Result<T>> {
+fn in_time<T>(polled: Poll<io::Result<T>>, alarm: &Alarm, context: &mut Context<'_>) -> Poll<io::Result<T>> {
     if polled.is_pending() && alarm.poll(context).is_ready() {
         return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
     }
@@ -30,13 +27,46 @@ pub(super) async fn fill(read: &mut ReadHalf<'_>, buffer: &mut Buffer, alarm: &A
     poll_fn(|context| in_time(buffer.poll_fill(read, context), alarm, context)).await
 }
 
-/// Waits until there is something to read, or the end, before the alarm rings: no buffer is needed yet.
-pub(super) async fn readable(read: &ReadHalf<'_>, alarm: &Alarm) -> io::Result<()> {
-    poll_fn(|context| in_time(read.as_ref().poll_read_ready(context), alarm, context)).await
+/// Reads into a buffer that is taken when there may be something for it, and given back if there is not. Who has
+/// not asked before only asks.
+pub(super) fn poll_first(
+    read: &mut ReadHalf<'_>,
+    buffers: &Rc<Buffers>,
+    asked: &mut bool,
+    context: &mut Context<'_>,
+) -> Poll<io::Result<(Buffer, usize)>> {
+    if !std::mem::replace(asked, true) {
+        ready!(read.as_ref().poll_read_ready(context))?;
+    }
+    let mut buffer = buffers.small();
+    let count = ready!(buffer.poll_fill(read, context))?;
+    Poll::Ready(Ok((buffer, count)))
+}
+
+/// The same, before the alarm rings.
+pub(super) async fn first(
+    read: &mut ReadHalf<'_>,
+    buffers: &Rc<Buffers>,
+    asked: &mut bool,
+    alarm: &Alarm,
+) -> io::Result<(Buffer, usize)> {
+    poll_fn(|context| in_time(poll_first(read, buffers, asked, context), alarm, context)).await
+}
+
+/// What was tried without waiting, unless it has to be waited for.
+fn at_once(tried: io::Result<usize>) -> Option<io::Result<usize>> {
+    match tried {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+        tried => Some(tried),
+    }
 }
 
 /// Writes some, before the alarm rings.
 pub(super) async fn write(write: &mut WriteHalf<'_>, bytes: &[u8], alarm: &Alarm) -> io::Result<usize> {
+    // Most often there is room.
+    if let Some(written) = at_once(write.try_write(bytes)) {
+        return written;
+    }
     poll_fn(|context| in_time(Pin::new(&mut *write).poll_write(context, bytes), alarm, context)).await
 }
 
@@ -49,17 +79,17 @@ pub(super) async fn write_both(
     pause: Duration,
 ) -> io::Result<()> {
     while !first.is_empty() || !second.is_empty() {
-        let mut polled_before = false;
-        let written = poll_fn(|context| {
-            let slices = [IoSlice::new(first), IoSlice::new(second)];
-            let polled = Pin::new(&mut *write).poll_write_vectored(context, &slices);
-            if polled.is_pending() && !std::mem::replace(&mut polled_before, true) {
-                // Most often there is no wait, and nothing to set.
-                alarm.set(pause);
-            }
-            in_time(polled, alarm, context)
-        });
-        let written = written.await?;
+        let both = [IoSlice::new(first), IoSlice::new(second)];
+        let tried = if second.is_empty() { write.try_write(first) } else { write.try_write_vectored(&both) };
+        let written = if let Some(written) = at_once(tried) {
+            written?
+        } else {
+            alarm.set(pause);
+            poll_fn(|context| {
+                in_time(Pin::new(&mut *write).poll_write_vectored(context, &both), alarm, context)
+            })
+            .await?
+        };
         if written == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
@@ -85,22 +115,22 @@ pub(super) fn put_fields(out: &mut Vec<u8>, fields: &HeaderMap) {
 
 pub(super) fn put_length(out: &mut Vec<u8>, length: u64) {
     out.extend_from_slice(b"content-length: ");
-    put_decimal(out, length);
-    out.extend_from_slice(b"\r\n");
+    put_decimal_line(out, length);
 }
 
-fn put_decimal(out: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [b'0'; 20];
-    let mut count = 0;
-    for digit in digits.iter_mut().rev() {
-        count += 1;
+/// The number, and the end of its line.
+fn put_decimal_line(out: &mut Vec<u8>, mut number: u64) {
+    let mut line = *b"00000000000000000000\r\n";
+    let mut start = line.len() - 2;
+    for digit in line.iter_mut().rev().skip(2) {
+        start -= 1;
         *digit = b'0' + u8::try_from(number % 10).unwrap_or_default();
         number /= 10;
         if number == 0 {
             break;
         }
     }
-    out.extend_from_slice(digits.get(digits.len() - count..).unwrap_or_default());
+    out.extend_from_slice(line.get(start..).unwrap_or_default());
 }
 
 pub(super) const CHUNKED: &[u8] = b"transfer-encoding: chunked\r\n";
@@ -123,8 +153,8 @@ mod tests {
     fn numbers_are_written_as_they_are_read() {
         for number in [0, 1, 9, 10, 99, 100, 12_345_678_901_234, u64::MAX] {
             let mut out = Vec::new();
-            put_decimal(&mut out, number);
-            assert_eq!(out, number.to_string().into_bytes());
+            put_decimal_line(&mut out, number);
+            assert_eq!(out, format!("{number}\r\n").into_bytes());
         }
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::time::Instant;
 
 use super::connect::{Open, connect_plain};
 use super::error::Kind;
@@ -46,8 +47,8 @@ pub(crate) struct Lease<B> {
 
 impl<B> Lease<B> {
     /// The answer was read to its end, and both sides keep the connection.
-    pub(crate) fn give_back(self, plain: Plain) {
-        self.in_flight.slot().plain.put(plain);
+    pub(crate) fn give_back(self, plain: Plain, now: Instant) {
+        self.in_flight.slot().plain.put(plain, now);
     }
 }
 
@@ -57,18 +58,23 @@ impl<B: 'static> Upstreams<B> {
         self.slots.iter().all(|slot| slot.target.tls.is_none())
     }
 
-    /// A connection to one of the targets. With an error, no byte of the request has left.
-    pub(crate) async fn lease(&self, tries: &mut Tries) -> Result<Leased<B>, Failure> {
+    /// A connection to one of the targets, and when it was there. With an error, no byte of the request has left.
+    pub(crate) async fn lease(&self, tries: &mut Tries) -> Result<(Leased<B>, std::time::Instant), Failure> {
         while let Some((index, slot)) = self.choose(tries) {
             let in_flight = InFlight::at(slot);
-            while let Some(taken) = slot.plain.take() {
+            let now = Instant::now();
+            while let Some(taken) = slot.plain.take(now) {
                 if let Some(plain) = taken.awake().await {
-                    return Ok(Leased { plain, lease: Lease { index, fresh: false, in_flight } });
+                    let lease = Lease { index, fresh: false, in_flight };
+                    return Ok((Leased { plain, lease }, now.into_std()));
                 }
             }
             // Boxed: it is large, and seldom needed.
             match Box::pin(connect_plain(&slot.target, &slot.open, &self.settings)).await {
-                Ok(plain) => return Ok(Leased { plain, lease: Lease { index, fresh: true, in_flight } }),
+                Ok(plain) => {
+                    let lease = Lease { index, fresh: true, in_flight };
+                    return Ok((Leased { plain, lease }, Instant::now().into_std()));
+                }
                 Err(failure) => {
                     self.note_failed(index, failure.0);
                     tries.failed(index, failure);

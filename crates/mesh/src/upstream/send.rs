@@ -9,6 +9,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, Request, Response, Uri, Version};
 use http_body::Body;
 use plan::Sent;
+use tokio::time::Instant;
 
 use super::body::PooledBody;
 use super::connect::{Connection, connect};
@@ -144,7 +145,7 @@ where
         let in_flight = InFlight::at(slot);
         let mut fresh = false;
         loop {
-            let mut connection = if let Some(taken) = slot.driven.take() {
+            let mut connection = if let Some(taken) = slot.driven.take(Instant::now()) {
                 let Some(connection) = taken.awake().await else { continue };
                 connection
             } else {
@@ -193,6 +194,12 @@ impl<B> Upstreams<B> {
     /// The healthy target with the fewest requests in flight, else the first that was not tried: where
     /// all seem down, trying is better than refusing.
     pub(super) fn choose(&self, tries: &Tries) -> Option<(usize, &Rc<Slot<B>>)> {
+        if let [only] = &*self.slots
+            && tries.tried.is_empty()
+        {
+            self.health.claim(0);
+            return Some((0, only));
+        }
         let untried = || self.slots.iter().enumerate().filter(|(index, _)| !tries.tried.contains(index));
         let (turn, count) = (self.turn.get(), self.slots.len());
         // How long until its turn: among equals, the nearest.

@@ -80,9 +80,8 @@ impl<C: Usable> Shelf<C> {
 
     /// The connection that was used last: the others grow old and are closed, and the kernel has this
     /// one's memory at hand.
-    pub(super) fn take(&self) -> Option<Taken<C>> {
+    pub(super) fn take(&self, now: Instant) -> Option<Taken<C>> {
         let mut idle = self.idle.borrow_mut();
-        let now = Instant::now();
         while let Some(Idle { connection, since }) = idle.pop_back() {
             let age = now.duration_since(since);
             if age >= self.idle_timeout {
@@ -105,14 +104,14 @@ impl<C: Usable> Shelf<C> {
         self.idle.borrow_mut().retain(|idle| fresh(idle) && idle.connection.is_usable());
     }
 
-    pub(super) fn put(&self, connection: C) {
+    pub(super) fn put(&self, connection: C, now: Instant) {
         let mut idle = self.idle.borrow_mut();
         if idle.len() >= self.max_idle {
             // The oldest is the least likely to be alive.
             idle.pop_front();
         }
         if self.max_idle > 0 {
-            idle.push_back(Idle { connection, since: Instant::now() });
+            idle.push_back(Idle { connection, since: now });
         }
     }
 }
@@ -142,14 +141,14 @@ impl<B: 'static> Slot<B> {
     /// The answer was read to its end: the next request may use its connection.
     pub(super) fn put_back(self: Rc<Self>, mut connection: Connection<B>) {
         if connection.sender.is_ready() {
-            self.driven.put(connection);
+            self.driven.put(connection, Instant::now());
         } else if !connection.sender.is_closed() {
             // An early answer: the request's body is still on its way, and the connection is of use to
             // nobody until its end. Without this task it would be closed then. Or it speaks something
             // else from now on, and this ends at once.
             tokio::task::spawn_local(async move {
                 if connection.sender.ready().await.is_ok() {
-                    self.driven.put(connection);
+                    self.driven.put(connection, Instant::now());
                 }
             });
         }

@@ -57,6 +57,7 @@ mod tls;
 mod tokens;
 #[path = "../http/upgrade.rs"]
 mod upgrade;
+mod ways;
 
 /// Which path the meshes of these tests take.
 const THIN: bool = true;
