@@ -137,7 +137,7 @@ impl Machine {
     pub(crate) fn copy_ordered(&mut self, meta: &Meta) {
         self.touch_ordered(meta);
         let Some(entry) = self.ordering.entries.get_mut(meta) else { return };
-        if entry.is_good() || entry.fetching || entry.installing.is_some() {
+        if entry.is_good() || entry.fetching || (entry.installing.is_some() && !entry.stalled) {
             return;
         }
         let up = |site: &&Site| **site != self.here && self.links.get(*site).is_none_or(|link| !link.down);
@@ -154,11 +154,11 @@ impl Machine {
         }
     }
 
-    /// It did not work; once more, later.
+    /// It could not be fetched, or the service not be given it; once more, later.
     pub(crate) fn copy_of_ordered_failed(&mut self, meta: &Meta) {
         self.touch_ordered(meta);
         let Some(entry) = self.ordering.entries.get_mut(meta) else { return };
-        entry.fetching = false;
+        (entry.fetching, entry.stalled) = (false, entry.installing.is_some());
         if !entry.is_good() {
             let attempts = u32::try_from(entry.copies).unwrap_or(u32::MAX);
             self.wake(Timer::Copy(meta.clone()), attempts);
@@ -187,6 +187,7 @@ impl Machine {
         };
         // What was in doubt is erased with the state that it may have changed.
         (entry.fetching, entry.running, entry.installing) = (false, None, Some(copied));
+        entry.stalled = false;
         self.install_ordered(&meta);
     }
 

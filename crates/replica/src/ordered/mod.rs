@@ -124,6 +124,8 @@ pub(crate) struct Ordered {
     pub condition: Condition,
     pub installing: Option<Copied>,
     pub fetching: bool,
+    /// The service could not be given what was fetched.
+    pub stalled: bool,
     pub copies: usize,
     /// What each other site said it has finished.
     pub peers: BTreeMap<Site, u64>,
@@ -144,6 +146,7 @@ impl Ordered {
             condition: Condition::Good,
             installing: None,
             fetching: false,
+            stalled: false,
             copies: 0,
             peers: BTreeMap::new(),
             proposed: None,

@@ -1,7 +1,8 @@
 //! What each level promises a client, one story at a time.
 
 use replica::{
-    Change, Class, Doubt, Effect, Event, Level, Naming, Reply, Settings, Subject, Ticket, Unchangeable,
+    Change, Class, Doubt, Effect, Event, Level, Naming, Reply, Settings, Subject, Ticket,
+    Unchangeable,
 };
 
 use crate::history::Op;
@@ -110,6 +111,29 @@ fn what_is_read_before_it_is_decided_is_not_told() {
     world.quiet(2 * bound());
     assert_eq!(values(&world), [Some(1); 3], "the next leader decided, and the first was given its state");
     assert_eq!(world.diverged, 1);
+}
+
+/// The leader executes a write, and loses the lead before it can say so; the others decide that nobody does.
+fn overruled(world: &mut World, leader: usize, write: impl FnOnce(&mut World) -> Ticket) -> Ticket {
+    let ticket = write(world);
+    world.until_executed(leader);
+    (world.cut, world.distrust) = ([leader].into(), true);
+    world.quiet(bound());
+    world.cut.clear();
+    world.quiet(2 * bound());
+    assert_eq!(world.told[&ticket], Reply::Unknown);
+    ticket
+}
+
+#[test]
+fn a_state_that_the_service_could_not_be_given_is_given_to_it_later() {
+    let (mut world, leader) = created(Level::Quorum);
+    world.stubborn = Some(leader);
+    overruled(&mut world, leader, |world| world.write(leader, Op::Set(2)));
+    assert_eq!(values(&world)[leader], Some(2));
+    world.stubborn = None;
+    world.quiet(bound());
+    assert_eq!(values(&world), [Some(1); 3]);
 }
 
 #[test]
