@@ -1,7 +1,7 @@
 //! What each level promises a client, one story at a time.
 
 use replica::{
-    Change, Class, Doubt, Effect, Event, Level, Naming, Reply, Settings, Subject, Ticket,
+    Change, Class, Doubt, Effect, Event, Fulfilment, Level, Naming, Reply, Settings, Subject, Ticket,
     Unchangeable,
 };
 
@@ -134,6 +134,16 @@ fn a_state_that_the_service_could_not_be_given_is_given_to_it_later() {
     world.stubborn = None;
     world.quiet(bound());
     assert_eq!(values(&world), [Some(1); 3]);
+}
+
+#[test]
+fn what_nobody_is_to_execute_is_said_of_no_site_that_did_not() {
+    let (mut world, leader) = created(Level::Quorum);
+    world.stubborn = Some(leader);
+    overruled(&mut world, leader, |world| world.write(leader, Op::Set(2)));
+    let (here, machine) = (world.places[leader].site.clone(), &world.places[leader].machine);
+    let op = machine.unexecuted(&meta(), &here).first().map(|op| op.id.clone()).unwrap();
+    assert_eq!(machine.standing(&meta(), &op).unwrap(), [(here, Fulfilment::Done)]);
 }
 
 #[test]
