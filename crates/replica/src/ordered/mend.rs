@@ -126,11 +126,20 @@ impl Machine {
                 entry.running = None;
                 true
             }
-            Stage::Waiting | Stage::InDoubt => {
-                self.diverge_ordered(meta, op, 0);
-                true
-            }
+            Stage::Waiting | Stage::InDoubt => self.erase_doubt(meta, op),
         }
+    }
+
+    /// Nobody else executes what may have an effect here: the state of the others erases that. Where only the
+    /// operator can say what there is to erase, that is asked first. True where it does not run any more.
+    pub(super) fn erase_doubt(&mut self, meta: &Meta, op: &OpId) -> bool {
+        let nameless = self.ordering.entries.get(meta).is_some_and(|entry| entry.is_nameless(&self.here));
+        if nameless {
+            self.ask_about_turn(meta);
+        } else {
+            self.diverge_ordered(meta, op, 0);
+        }
+        !nameless
     }
 
     /// Asks for the state of another replica: of one that can be reached, not always the same.

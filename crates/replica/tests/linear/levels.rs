@@ -147,6 +147,27 @@ fn what_nobody_is_to_execute_is_said_of_no_site_that_did_not() {
 }
 
 #[test]
+fn what_only_the_operator_can_find_is_not_forgotten_when_the_others_withdraw_it() {
+    let (mut world, leader) = created(Level::Quorum);
+    (world.mute, world.unattended) = (Some(leader), true);
+    let sites = world.places.iter().map(|place| place.site.clone()).collect();
+    let subject = Subject::New { naming: Naming::FirstReplica, level: Level::Quorum, sites };
+    overruled(&mut world, leader, |world| world.put(leader, subject, Class::Create, Doubt::Ask, "set 7"));
+    world.crash(leader);
+    world.quiet(bound());
+    let made = |world: &World| {
+        let registers = world.places.iter().flat_map(|place| place.service.registers.values());
+        registers.filter(|app| app.0.as_ref().is_some_and(|register| register.value == 7)).count()
+    };
+    assert_eq!((made(&world), world.places[leader].machine.in_doubt().count()), (1, 1));
+    world.unattended = false;
+    world.quiet(2 * bound());
+    assert_eq!((made(&world), world.places[leader].machine.in_doubt().count()), (0, 0));
+    let known: Vec<_> = world.places.iter().map(|place| place.machine.resources().count()).collect();
+    assert_eq!(known, [1; 3], "nothing of it is left but the register that was there before");
+}
+
+#[test]
 fn what_the_leader_refuses_nobody_executes() {
     for level in [Level::Quorum, Level::Strong] {
         let (mut world, leader) = created(level);
