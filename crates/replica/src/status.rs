@@ -8,7 +8,7 @@ use crate::entry::Entry;
 use crate::machine::Machine;
 use crate::map::ReplicaMap;
 use crate::operation::{Meta, OpId, Operation};
-use crate::ordered::{Ordered, Tried};
+use crate::ordered::{Ordered, Ruling, Tried};
 use crate::record::{Condition, Running, Stage};
 use crate::version::Version;
 
@@ -118,12 +118,17 @@ impl Machine {
                 _ => Fulfilment::Pending,
             },
         };
-        let standing = |site: &Site| match site {
-            site if *site == self.here => here,
-            site if entry.peers.get(site).is_some_and(|done| done > place) => Fulfilment::Done,
-            _ => Fulfilment::Pending,
+        // What nobody is to execute has no effect where it is over, and has none elsewhere to wait for.
+        let standing = |site: &Site| match &turn.verdict {
+            _ if *site == self.here => Some(here),
+            Some(Ruling::Refuse { .. } | Ruling::Withdraw) => None,
+            Some(Ruling::Execute { .. }) if entry.peers.get(site).is_some_and(|done| done > place) => {
+                Some(Fulfilment::Done)
+            }
+            Some(Ruling::Execute { .. }) | None => Some(Fulfilment::Pending),
         };
-        Some(entry.map.members().into_iter().map(|site| (site.clone(), standing(site))).collect())
+        let members = entry.map.members().into_iter();
+        Some(members.filter_map(|site| Some((site.clone(), standing(site)?))).collect())
     }
 
     /// Whether a site is known to have finished what stands at a place in the order of a resource's writes. Every

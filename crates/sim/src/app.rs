@@ -47,6 +47,9 @@ pub struct Mood {
     pub down: bool,
 }
 
+/// More than any run asks of a service: what asks for more does not end by itself.
+pub const MOST: usize = 4_000;
+
 /// One execution, or one attempt of it.
 #[derive(Clone, Debug)]
 pub struct Done {
@@ -148,10 +151,22 @@ impl App {
         let stutter = Arc::clone(&twice);
         let service = service_fn(move |request| {
             let (app, twice) = (self.clone(), Arc::clone(&stutter));
-            async move { app.answer(request, &twice).await }
+            async move { app.serve_one(request, twice).await }
         });
         let stream = TokioIo::new(Stutter { wire, twice });
         let _ = http1::Builder::new().auto_date_header(false).serve_connection(stream, service).await;
+    }
+
+    /// What is asked for without a name for it goes on when nobody waits for it any more.
+    async fn serve_one(
+        self,
+        request: Request<Incoming>,
+        twice: Arc<AtomicBool>,
+    ) -> Result<Response<Full<Bytes>>, io::Error> {
+        if request.headers().contains_key("scope-operation") {
+            return self.answer(request, &twice).await;
+        }
+        spawn_local(async move { self.answer(request, &twice).await }).await.map_err(io::Error::other)?
     }
 
     async fn answer(
@@ -164,11 +179,14 @@ impl App {
         let (mood, slow) = {
             let mut state = self.0.borrow_mut();
             let mood = state.mood;
-            let slow = state.chance.percent(mood.slow).then(|| state.chance.between(500, 12_000));
+            let slow = state.chance.percent(mood.slow).then(|| state.chance.between(500, 14_000));
             (mood, slow)
         };
         if let Some(slow) = slow {
             sleep(Duration::from_millis(slow)).await;
+        }
+        if self.0.borrow().ledger.len() >= MOST {
+            return std::future::pending().await;
         }
         if mood.down {
             return Err(io::ErrorKind::ConnectionReset.into());
@@ -209,10 +227,12 @@ impl State {
         let by = query.split('&').find_map(|pair| pair.strip_prefix("by=")).map(str::to_owned);
         let operation = head.headers.get("scope-operation").and_then(|name| name.to_str().ok());
         let before = self.images.clone();
-        let body: Map<String, Value> = serde_json::from_slice(body).unwrap_or_default();
+        let mut body: Map<String, Value> = serde_json::from_slice(body).unwrap_or_default();
+        // By all services, or by the one that it names.
+        let refused = body.remove("refuse").is_some_and(|by| by == true || by == *self.name);
         let (status, document, id) = if fails {
             (500, None, None)
-        } else if body.contains_key("refuse") {
+        } else if refused {
             (422, Some(json!({ "why": "it asks to be refused" })), None)
         } else {
             self.change(&head.method, &path, body)

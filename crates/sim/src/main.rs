@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
@@ -38,6 +39,9 @@ struct Options {
     /// A seed of a fault that is known, and not mended yet: it is an error if it keeps every promise.
     #[arg(long = "known", value_name = "SEED")]
     known: Vec<u64>,
+    /// A seed that runs for so many seconds does not end.
+    #[arg(long, default_value_t = 600)]
+    patience: u64,
     /// Look for the shortest schedule of a seed that fails, with at most so many runs.
     #[arg(long, default_value_t = 200)]
     minimise: usize,
@@ -86,15 +90,17 @@ fn campaign(options: &Options) -> ExitCode {
                         return;
                     }
                     let begin = Instant::now();
+                    let _watched = watch(seed, Duration::from_secs(options.patience));
                     let mut report = run(&schedule(seed, options.busy), &identities);
                     let failed = !report.violations.is_empty();
                     if !failed {
                         report.trace = Vec::new();
-                    } else if options.stop {
+                    } else if options.stop && !options.known.contains(&seed) {
                         stop.store(1, Ordering::Relaxed);
                     }
                     for violation in &report.violations {
-                        println!("seed {seed} violates {}: {}", violation.invariant, violation.what);
+                        let known = if options.known.contains(&seed) { " (known)" } else { "" };
+                        println!("seed {seed}{known} violates {}: {}", violation.invariant, violation.what);
                     }
                     let took = begin.elapsed();
                     ran.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(Ran {
@@ -119,6 +125,18 @@ fn campaign(options: &Options) -> ExitCode {
     let Some(failed) = failed else { return ExitCode::SUCCESS };
     shortest(&schedule(failed.seed, options.busy), &identities, options.minimise);
     ExitCode::FAILURE
+}
+
+/// Ends the campaign where a seed does not end: simulated time stands still while something runs in circles.
+fn watch(seed: u64, patience: Duration) -> Sender<()> {
+    let (over, ended) = channel();
+    std::thread::spawn(move || {
+        if ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+            println!("seed {seed} violates it_ends: it has run for {} s", patience.as_secs());
+            std::process::exit(1);
+        }
+    });
+    over
 }
 
 fn summary(ran: &[Ran], took: Duration) {

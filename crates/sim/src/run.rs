@@ -289,11 +289,14 @@ impl Sea {
         // A site that never had a replica does not know it: its clients say where it is.
         let away = if members.contains(&ask.site) { String::new() } else { group(members, " | ") };
         let image = |number| of(number).map(|id| format!("/images/{id}"));
+        // By every service, or by that of the site that is asked: then others would execute it.
+        let refusing =
+            if ask.number.is_multiple_of(2) { Value::Bool(true) } else { Value::from(NAMES[ask.site]) };
         match ask.act {
             Act::Create { zone, refused, .. } => {
                 let mut body = json!({ "made": by, "name": by });
                 if refused {
-                    body["refuse"] = true.into();
+                    body["refuse"] = refusing;
                 }
                 let sites =
                     if zone.is_some() { ZONE.to_owned() } else { format!("({})", group(members, " & ")) };
@@ -304,7 +307,7 @@ impl Sea {
             }
             Act::Patch { of, refused } => {
                 let body =
-                    if refused { json!({ "name": by, "refuse": true }) } else { json!({ "name": by }) };
+                    if refused { json!({ "name": by, "refuse": refusing }) } else { json!({ "name": by }) };
                 asked("PATCH", format!("{}?by={by}", image(of)?), away, Some(body))
             }
             Act::Put { of } => {

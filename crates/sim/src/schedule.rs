@@ -267,9 +267,15 @@ impl Schedule {
             let first = matches!(&step.what, What::Ask(ask) if ask.number == 1);
             let ask = maker.ask(first);
             maker.steps.push(Step { at: step.at, what: What::Ask(ask) });
+            if maker.chance.percent(if busy { 12 } else { 6 }) {
+                maker.burst(step.at);
+            }
         }
         for _ in 0..maker.chance.between(faults.0, faults.1) {
             maker.fault(length);
+        }
+        if maker.backups {
+            maker.roll_back(length);
         }
         maker.steps.sort_by_key(|step| step.at);
         Schedule { seed, sites, steps: maker.steps }
@@ -295,6 +301,26 @@ impl Maker {
             }
         };
         Ask { number, site, act }
+    }
+
+    /// Several clients at once, at several sites, about one image.
+    fn burst(&mut self, at: u64) {
+        let living: Vec<usize> = (0..self.made.len()).filter(|index| !self.made[*index].deleted).collect();
+        if living.is_empty() {
+            return;
+        }
+        let index = *self.chance.pick(&living);
+        for _ in 0..self.chance.between(3, 7) {
+            let (number, draw) = (self.asks, self.chance.between(31, 100));
+            self.asks += 1;
+            let site = self.chance.index(self.sites);
+            let ask = self.on(number, site, index, draw);
+            let at = at + self.chance.between(1, 250);
+            self.steps.push(Step { at, what: What::Ask(ask) });
+            if self.made[index].deleted {
+                return;
+            }
+        }
     }
 
     fn on(&mut self, number: usize, site: usize, index: usize, draw: u64) -> Ask {
@@ -376,7 +402,7 @@ impl Maker {
                 self.cut(at, until, &both);
             }
             25..=29 => self.flap(at, from, to),
-            30..=35 => self.add(at, Fault::Reset(from, to)),
+            30..=35 => self.reset(at, from, to),
             36..=40 => {
                 self.add(at, Fault::Slow { from, to, slow: true });
                 self.add(until, Fault::Slow { from, to, slow: false });
@@ -395,16 +421,26 @@ impl Maker {
             }
             66..=75 => {
                 let mood = if self.chance.percent(50) { disk::Mood::Full } else { disk::Mood::Slow };
+                let (site, at) = self.around(site, at);
+                let until = until.max(at + 500);
                 self.add(at, Fault::Disk(site, mood));
+                // What a disk has not taken shows when the site loses what it remembers.
+                if self.chance.percent(50) {
+                    let (power, crash) = (self.chance.percent(50), at + self.chance.between(50, until - at));
+                    self.add(crash, Fault::Crash { site, power });
+                }
                 self.add(until, Fault::Disk(site, disk::Mood::Good));
+                self.add(until + 200, Fault::Start(site));
             }
             76..=87 => {
                 let mood = self.illness();
+                let (site, at) = self.around(site, at);
                 self.add(at, Fault::App(site, mood));
-                self.add(until, Fault::App(site, app::Mood::default()));
+                self.add(until.max(at + 500), Fault::App(site, app::Mood::default()));
             }
             88..=91 => {
                 let by = self.chance.between(0, 600_000).cast_signed() - 300_000;
+                let (site, at) = self.around(site, at);
                 self.add(at, Fault::Clock(site, by));
             }
             92..=94 => {
@@ -415,12 +451,40 @@ impl Maker {
                 self.add(at, Fault::Member(site, false));
                 self.add(until, Fault::Member(site, true));
             }
-            _ if self.backups => {
-                self.add(at, Fault::BackUp(site));
-                self.add(until, Fault::Restore(site));
-            }
-            _ => self.add(at, Fault::Reset(from, to)),
+            _ => self.reset(at, from, to),
         }
+    }
+
+    /// A site is given what it had some time ago, and has written since.
+    fn roll_back(&mut self, length: u64) {
+        let at = self.chance.between(length / 4, length);
+        let (site, at) = self.around(self.sites - 1, at);
+        let until = at + self.chance.between(500, 8_000);
+        self.add(at, Fault::BackUp(site));
+        self.add(until, Fault::Restore(site));
+    }
+
+    /// All connections between two sites break: often between a site that was asked and one that it asks, while it does.
+    fn reset(&mut self, at: u64, from: usize, to: usize) {
+        let forwards = self.steps.iter().filter_map(|step| match &step.what {
+            What::Ask(Ask { site, act: Act::Forward { sites, .. }, .. }) => {
+                Some((step.at, *site, *sites.iter().find(|other| *other != site)?))
+            }
+            _ => None,
+        });
+        let forwards: Vec<(u64, usize, usize)> = forwards.collect();
+        if forwards.is_empty() || self.chance.percent(30) {
+            return self.add(at, Fault::Reset(from, to));
+        }
+        let (asked, from, to) = *self.chance.pick(&forwards);
+        let at = asked + self.chance.between(1, 80);
+        self.add(at, Fault::Reset(from, to));
+    }
+
+    /// Often a site that is about to be asked to write, and when; else as it was.
+    fn around(&mut self, site: usize, at: u64) -> (usize, u64) {
+        let aimed = self.aim().filter(|_| self.chance.percent(60));
+        aimed.map_or((site, at), |(site, at)| (site, at.saturating_sub(self.chance.between(20, 400))))
     }
 
     /// Where and when a crash comes in the middle of something: at the site that was asked, while or just after it
@@ -435,7 +499,7 @@ impl Maker {
         let writes: Vec<(usize, u64)> = writes.collect();
         let (asked, at) = *self.chance.pick(writes.get(..).filter(|writes| !writes.is_empty())?);
         if self.chance.percent(60) {
-            return Some((asked, at + self.chance.between(1, 15)));
+            return Some((asked, at + self.chance.between(2, 12)));
         }
         Some((self.chance.index(self.sites), at + self.chance.between(10, 160)))
     }
@@ -455,18 +519,22 @@ impl Maker {
         }
     }
 
+    /// One thing is wrong with a service, or two.
     fn illness(&mut self) -> app::Mood {
-        let often = self.chance.between(20, 80);
-        let well = app::Mood::default();
-        match self.chance.below(7) {
-            0 => app::Mood { fails: often, ..well },
-            1 => app::Mood { lies: often, ..well },
-            2 => app::Mood { slow: often, ..well },
-            3 => app::Mood { mute: often, ..well },
-            4 => app::Mood { loses: often, ..well },
-            5 => app::Mood { stutters: often, ..well },
-            _ => app::Mood { down: true, ..well },
+        let mut mood = app::Mood::default();
+        for _ in 0..self.chance.between(1, 2) {
+            let often = self.chance.between(20, 80);
+            match self.chance.below(8) {
+                0 => mood.fails = often,
+                1 | 2 => mood.lies = often,
+                3 => mood.slow = often,
+                4 => mood.mute = often,
+                5 => mood.loses = often,
+                6 => mood.stutters = often,
+                _ => mood.down = true,
+            }
         }
+        mood
     }
 
     fn add(&mut self, at: u64, fault: Fault) {

@@ -126,18 +126,27 @@ impl Machine {
                 entry.running = None;
                 true
             }
-            Stage::Waiting | Stage::InDoubt => {
-                self.diverge_ordered(meta, op, 0);
-                true
-            }
+            Stage::Waiting | Stage::InDoubt => self.erase_doubt(meta, op),
         }
+    }
+
+    /// Nobody else executes what may have an effect here: the state of the others erases that. Where only the
+    /// operator can say what there is to erase, that is asked first. True where it does not run any more.
+    pub(super) fn erase_doubt(&mut self, meta: &Meta, op: &OpId) -> bool {
+        let nameless = self.ordering.entries.get(meta).is_some_and(|entry| entry.is_nameless(&self.here));
+        if nameless {
+            self.ask_about_turn(meta);
+        } else {
+            self.diverge_ordered(meta, op, 0);
+        }
+        !nameless
     }
 
     /// Asks for the state of another replica: of one that can be reached, not always the same.
     pub(crate) fn copy_ordered(&mut self, meta: &Meta) {
         self.touch_ordered(meta);
         let Some(entry) = self.ordering.entries.get_mut(meta) else { return };
-        if entry.is_good() || entry.fetching || entry.installing.is_some() {
+        if entry.is_good() || entry.fetching || (entry.installing.is_some() && !entry.stalled) {
             return;
         }
         let up = |site: &&Site| **site != self.here && self.links.get(*site).is_none_or(|link| !link.down);
@@ -154,11 +163,11 @@ impl Machine {
         }
     }
 
-    /// It did not work; once more, later.
+    /// It could not be fetched, or the service not be given it; once more, later.
     pub(crate) fn copy_of_ordered_failed(&mut self, meta: &Meta) {
         self.touch_ordered(meta);
         let Some(entry) = self.ordering.entries.get_mut(meta) else { return };
-        entry.fetching = false;
+        (entry.fetching, entry.stalled) = (false, entry.installing.is_some());
         if !entry.is_good() {
             let attempts = u32::try_from(entry.copies).unwrap_or(u32::MAX);
             self.wake(Timer::Copy(meta.clone()), attempts);
@@ -187,6 +196,7 @@ impl Machine {
         };
         // What was in doubt is erased with the state that it may have changed.
         (entry.fetching, entry.running, entry.installing) = (false, None, Some(copied));
+        entry.stalled = false;
         self.install_ordered(&meta);
     }
 

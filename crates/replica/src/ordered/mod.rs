@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::{Message, Ticket};
 use crate::machine::{Machine, Settings};
 use crate::map::ReplicaMap;
-use crate::operation::{Body, LocalId, Meta, OpId, Operation};
+use crate::operation::{Body, Class, LocalId, Meta, OpId, Operation};
 use crate::record::{Condition, Record, Running};
 use read::Reading;
 
@@ -124,6 +124,8 @@ pub(crate) struct Ordered {
     pub condition: Condition,
     pub installing: Option<Copied>,
     pub fetching: bool,
+    /// The service could not be given what was fetched.
+    pub stalled: bool,
     pub copies: usize,
     /// What each other site said it has finished.
     pub peers: BTreeMap<Site, u64>,
@@ -144,6 +146,7 @@ impl Ordered {
             condition: Condition::Good,
             installing: None,
             fetching: false,
+            stalled: false,
             copies: 0,
             peers: BTreeMap::new(),
             proposed: None,
@@ -180,6 +183,13 @@ impl Ordered {
         let undecided = self.first().filter(|(_, turn)| turn.verdict.is_none());
         undecided
             .is_some_and(|(_, turn)| self.running.is_some() || matches!(turn.tried, Some(Tried::Done { .. })))
+    }
+
+    /// Whether the first turn makes what only the service here could name, and has not named: a copied state
+    /// cannot take the place of what nobody can address.
+    pub(crate) fn is_nameless(&self, here: &Site) -> bool {
+        let creates = self.first().is_some_and(|(_, turn)| turn.operation.class == Class::Create);
+        creates && self.map.local(here).is_none()
     }
 
     /// The other members that are not known to have finished all before this place.

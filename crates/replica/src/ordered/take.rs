@@ -150,14 +150,16 @@ impl Machine {
             }
             // The attempt before may have been executed, and nobody else will.
             Outcome::Refused { .. } | Outcome::NotExecuted | Outcome::Unknown if dropped && doubted => {
-                self.diverge_ordered(meta, &op, 0);
+                self.erase_doubt(meta, &op);
             }
             // The attempt before may have been executed, and be the reason for the refusal.
             Outcome::Refused { .. } if first => self.ask_about_turn(meta),
             Outcome::Refused { status } => self.diverge_ordered(meta, &op, status),
             Outcome::NotExecuted if (first || dropped) && !doubted => self.tried(meta, Tried::NotExecuted),
             Outcome::NotExecuted => self.wait_turn(meta),
-            Outcome::Unknown if dropped => self.diverge_ordered(meta, &op, 0),
+            Outcome::Unknown if dropped => {
+                self.erase_doubt(meta, &op);
+            }
             Outcome::Unknown => {
                 self.give_up_waiting(&op);
                 self.doubt_turn(meta);

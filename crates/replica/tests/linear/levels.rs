@@ -1,7 +1,8 @@
 //! What each level promises a client, one story at a time.
 
 use replica::{
-    Change, Class, Doubt, Effect, Event, Level, Naming, Reply, Settings, Subject, Ticket, Unchangeable,
+    Change, Class, Doubt, Effect, Event, Fulfilment, Level, Naming, Reply, Settings, Subject, Ticket,
+    Unchangeable,
 };
 
 use crate::history::Op;
@@ -110,6 +111,60 @@ fn what_is_read_before_it_is_decided_is_not_told() {
     world.quiet(2 * bound());
     assert_eq!(values(&world), [Some(1); 3], "the next leader decided, and the first was given its state");
     assert_eq!(world.diverged, 1);
+}
+
+/// The leader executes a write, and loses the lead before it can say so; the others decide that nobody does.
+fn overruled(world: &mut World, leader: usize, write: impl FnOnce(&mut World) -> Ticket) -> Ticket {
+    let ticket = write(world);
+    world.until_executed(leader);
+    (world.cut, world.distrust) = ([leader].into(), true);
+    world.quiet(bound());
+    world.cut.clear();
+    world.quiet(2 * bound());
+    assert_eq!(world.told[&ticket], Reply::Unknown);
+    ticket
+}
+
+#[test]
+fn a_state_that_the_service_could_not_be_given_is_given_to_it_later() {
+    let (mut world, leader) = created(Level::Quorum);
+    world.stubborn = Some(leader);
+    overruled(&mut world, leader, |world| world.write(leader, Op::Set(2)));
+    assert_eq!(values(&world)[leader], Some(2));
+    world.stubborn = None;
+    world.quiet(bound());
+    assert_eq!(values(&world), [Some(1); 3]);
+}
+
+#[test]
+fn what_nobody_is_to_execute_is_said_of_no_site_that_did_not() {
+    let (mut world, leader) = created(Level::Quorum);
+    world.stubborn = Some(leader);
+    overruled(&mut world, leader, |world| world.write(leader, Op::Set(2)));
+    let (here, machine) = (world.places[leader].site.clone(), &world.places[leader].machine);
+    let op = machine.unexecuted(&meta(), &here).first().map(|op| op.id.clone()).unwrap();
+    assert_eq!(machine.standing(&meta(), &op).unwrap(), [(here, Fulfilment::Done)]);
+}
+
+#[test]
+fn what_only_the_operator_can_find_is_not_forgotten_when_the_others_withdraw_it() {
+    let (mut world, leader) = created(Level::Quorum);
+    (world.mute, world.unattended) = (Some(leader), true);
+    let sites = world.places.iter().map(|place| place.site.clone()).collect();
+    let subject = Subject::New { naming: Naming::FirstReplica, level: Level::Quorum, sites };
+    overruled(&mut world, leader, |world| world.put(leader, subject, Class::Create, Doubt::Ask, "set 7"));
+    world.crash(leader);
+    world.quiet(bound());
+    let made = |world: &World| {
+        let registers = world.places.iter().flat_map(|place| place.service.registers.values());
+        registers.filter(|app| app.0.as_ref().is_some_and(|register| register.value == 7)).count()
+    };
+    assert_eq!((made(&world), world.places[leader].machine.in_doubt().count()), (1, 1));
+    world.unattended = false;
+    world.quiet(2 * bound());
+    assert_eq!((made(&world), world.places[leader].machine.in_doubt().count()), (0, 0));
+    let known: Vec<_> = world.places.iter().map(|place| place.machine.resources().count()).collect();
+    assert_eq!(known, [1; 3], "nothing of it is left but the register that was there before");
 }
 
 #[test]

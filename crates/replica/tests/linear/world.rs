@@ -64,6 +64,12 @@ pub(crate) struct World {
     pub(crate) refusing: Option<usize>,
     /// Services refuse what has lost its sender's token.
     pub(crate) distrust: bool,
+    /// Whose service executes what it is asked for and does not say so.
+    pub(crate) mute: Option<usize>,
+    /// Whose service takes no state of another replica.
+    pub(crate) stubborn: Option<usize>,
+    /// Nobody looks at what is in doubt.
+    pub(crate) unattended: bool,
     pub(crate) crashes: usize,
     pub(crate) diverged: usize,
     pub(crate) unproven: usize,
@@ -108,6 +114,9 @@ impl World {
             told: BTreeMap::new(),
             refusing: None,
             distrust: false,
+            mute: None,
+            stubborn: None,
+            unattended: false,
             crashes: 0,
             diverged: 0,
             unproven: 0,
@@ -332,7 +341,7 @@ impl World {
             return;
         }
         let Request { operation, execution, local, authority } = self.places[at].requests.swap_remove(0);
-        let (silent, deaf) = (self.bad(8), self.bad(8));
+        let (silent, deaf) = (self.bad(8) || self.mute == Some(at), self.bad(8));
         let refuses = self.bad(if authority == Authority::Site { 1 } else { 10 })
             || (self.refusing == Some(at) && authority == Authority::Sender)
             || (self.distrust && authority == Authority::Unproven);
@@ -392,6 +401,9 @@ impl World {
             if self.bad(10) {
                 return self.crash(at);
             }
+            if self.stubborn == Some(at) {
+                return self.event(at, Event::CopyFailed { resource });
+            }
             let place = &mut self.places[at];
             let local = local.unwrap_or_else(|| place.service.fresh_id());
             place.service.erased(&local);
@@ -416,6 +428,9 @@ impl World {
 
     /// The operator looks, and says what is true.
     pub(crate) fn settle(&mut self, at: usize) {
+        if self.unattended {
+            return;
+        }
         let place = &self.places[at];
         let found = place.machine.in_doubt().next().map(|(meta, op)| (meta.clone(), op.clone()));
         if let Some((resource, op)) = found {

@@ -114,6 +114,10 @@ pub(super) struct Book {
     pub(super) staged: HashMap<Arc<str>, Kept>,
     /// The bodies that logs name, and the sites that may have them.
     pub(super) logged: HashMap<Arc<str>, BTreeSet<Site>>,
+    /// What stands at each place of the logs, and the body that it names.
+    pub(super) placed: BTreeMap<Key, (OpId, Arc<str>)>,
+    /// Bodies whose place in a log went, since the last look and before it.
+    pub(super) displaced: [Vec<(OpId, Arc<str>)>; 2],
     /// This site's own writes in logs.
     pub(super) own: BTreeMap<Key, OpId>,
     /// Bodies in the spool that no write has any more.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use spool::{Id, Spool};
 
-use super::book::Shape;
+use super::book::{Shape, is_provisional};
 use super::execute::{self, ask, ask_with, inline, look, request, spooled, stream};
 use super::vault::{Table, Vault};
 use crate::body::{AnswerBody, LegBody};
@@ -215,7 +215,7 @@ pub(super) async fn install(
 ) -> Result<(Option<LocalId>, Copied), ()> {
     let copied: Option<Copied> = vault.get(Table::Copy, meta.0.as_bytes()).await.map_err(drop)?;
     let copied = copied.ok_or(())?;
-    let (state, name) = (core.state(), Name::from(&meta));
+    let (state, name) = (core.state(), name(&meta, local.as_ref()));
     // What is nowhere else is addressed as it is here.
     let unknown = copied.shape == Shape::default();
     let shape = own.filter(|_| unknown).unwrap_or_else(|| copied.shape.clone());
@@ -241,6 +241,12 @@ pub(super) async fn install(
         local
     };
     Ok((installed.as_ref().map(LocalId::from), copied))
+}
+
+/// By which name a resource is spoken of at its service here. What never had one for clients has its own there only.
+fn name(meta: &Meta, local: Option<&LocalId>) -> Name {
+    let own = local.filter(|_| is_provisional(meta)).map(Name::from);
+    own.unwrap_or_else(|| Name::from(meta))
 }
 
 /// Removes a replica that is none any more.
@@ -448,6 +454,14 @@ fn portable(document: &[u8], kind: &Kind) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_never_got_a_name_is_removed_from_the_service_that_made_it() {
+        let (meta, local) = (Meta("~C/2".into()), LocalId("image:/images/7".into()));
+        assert_eq!(name(&meta, Some(&local)).service(), "image");
+        let named = Meta("image:/images/1".into());
+        assert_eq!(name(&named, Some(&local)), Name::from(&named));
+    }
 
     #[test]
     fn what_differs_is_set_member_by_member() {

@@ -228,8 +228,9 @@ impl Job {
         let (credentials, replay) = own.map_err(|Unvouched| Outcome::NotExecuted)?;
         if self.authority == Authority::Unproven && credentials.is_empty() {
             // Nobody vouches for the sender, whose token is gone. Where writes have one order that is so when the leader
-            // changes, and no word of the service on the write.
-            return Err(if self.ordered { Outcome::NotExecuted } else { Outcome::Refused { status: 403 } });
+            // changes, and no word of the service on the write; but one that was tried before would be tried for ever.
+            let untried = self.ordered && !self.doubted;
+            return Err(if untried { Outcome::NotExecuted } else { Outcome::Refused { status: 403 } });
         }
         let (head, body) = under(&credentials, replay);
         Ok((head, body, None))

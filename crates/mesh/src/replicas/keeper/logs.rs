@@ -36,6 +36,9 @@ impl Book {
             if !sure && op.id.site == *here {
                 self.own.insert(record.key(), op.id.clone());
             }
+            if let Some(Body(id)) = op.body.as_ref().filter(|_| !sure) {
+                self.placed.insert(record.key(), (op.id.clone(), Arc::clone(id)));
+            }
         }
         writes
     }
@@ -56,6 +59,8 @@ impl Book {
 
     /// Nothing stands at a place of a log any more, or something else: what stood there and had no turn never will.
     pub(super) fn cut(&mut self, key: &Key, now: Option<&OpId>, changes: &mut Vec<Change>) {
+        let before = self.placed.remove(key).filter(|(before, _)| Some(before) != now);
+        self.displaced[0].extend(before);
         let Some(before) = self.own.remove(key).filter(|before| Some(before) != now) else { return };
         if self.ops.get(&before).is_some_and(|open| !open.sure)
             && let Some(open) = self.ops.remove(&before)
@@ -106,6 +111,21 @@ impl Book {
         self.shape(meta).cloned().or_else(of_write)
     }
 
+    /// Erases the bodies whose place in a log went, and that had no turn: another write took the place, or the state
+    /// of another replica was copied that has it. Not at once: the same may be on its way here again, and be taken
+    /// for one whose body is here.
+    pub(super) fn erase_displaced(&mut self, changes: &mut Vec<Change>) {
+        let [new, old] = std::mem::take(&mut self.displaced);
+        self.displaced = [Vec::new(), new];
+        for (op, id) in old {
+            let turn = self.ops.get(&op).is_some_and(|open| open.sure)
+                || self.finished(&op).is_some_and(|finished| finished.place.is_some());
+            if !turn && !self.placed.values().any(|(_, placed)| *placed == id) {
+                self.erase(&Body(id), changes);
+            }
+        }
+    }
+
     /// Erases the bodies that no record names: what was to be in a log, and another took its place.
     pub(super) fn erase_orphans(&mut self, records: &[Record], changes: &mut Vec<Change>) {
         let named: BTreeSet<Arc<str>> = records.iter().flat_map(Record::bodies).map(|Body(id)| id).collect();
@@ -113,5 +133,45 @@ impl Book {
         for id in orphans {
             self.erase(&Body(id), changes);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use replica::Epoch;
+
+    use super::*;
+    use crate::replicas::keeper::book::Open;
+
+    /// A book with a body at one place of a log, that goes; what is left of the body after some looks.
+    fn left(looks: usize, prepare: impl FnOnce(&mut Book, &OpId, &Arc<str>)) -> bool {
+        let (mut book, mut changes, id) = (Book::default(), Vec::new(), Arc::<str>::from("body"));
+        let op = OpId { site: Site::new("A").unwrap(), epoch: Epoch::default(), counter: 1 };
+        let key = Key::Ordered(Meta("first".into()));
+        book.logged.insert(Arc::clone(&id), BTreeSet::new());
+        book.placed.insert(key.clone(), (op.clone(), Arc::clone(&id)));
+        prepare(&mut book, &op, &id);
+        book.cut(&key, None, &mut changes);
+        (0..looks).for_each(|_| book.erase_displaced(&mut changes));
+        book.logged.contains_key(&id)
+    }
+
+    #[test]
+    fn a_body_goes_with_the_last_place_in_a_log_that_names_it() {
+        assert!(left(1, |_, _, _| ()), "the same write may be on its way here again");
+        assert!(!left(2, |_, _, _| ()));
+        let elsewhere = |book: &mut Book, op: &OpId, id: &Arc<str>| {
+            book.placed.insert(Key::Ordered(Meta("second".into())), (op.clone(), Arc::clone(id)));
+        };
+        assert!(left(3, elsewhere));
+    }
+
+    #[test]
+    fn the_body_of_a_write_that_has_a_turn_stays_until_that_is_over() {
+        let queued = |book: &mut Book, op: &OpId, id: &Arc<str>| {
+            let (meta, body) = (Meta("first".into()), Some(Body(Arc::clone(id))));
+            book.ops.insert(op.clone(), Open { meta, body, status: None, sure: true });
+        };
+        assert!(left(3, queued));
     }
 }

@@ -487,6 +487,11 @@ impl Keeper {
             self.core.state().sweep();
             self.forget_senders();
             self.sweep_bodies();
+            let mut changes = Vec::new();
+            self.book.erase_displaced(&mut changes);
+            if !changes.is_empty() {
+                self.take(Vec::new(), &[], &BTreeSet::new(), changes);
+            }
             self.count();
         }
     }
