@@ -213,9 +213,11 @@ pub fn settings(name: &str, upstreams: Vec<Target>) -> Settings {
     }
 }
 
-/// An address at which nobody listens.
+/// An address at which nobody listens, and nobody else will.
 pub fn nowhere() -> SocketAddr {
-    std::net::TcpListener::bind(ANY_PORT).unwrap().local_addr().unwrap()
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(ANY_PORT).unwrap();
+    Box::leak(Box::new(socket)).local_addr().unwrap()
 }
 
 /// Waits until it is so; a test that waits too long is stuck.
