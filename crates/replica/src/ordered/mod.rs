@@ -292,20 +292,16 @@ impl Machine {
     /// durable before it is [`crate::Event::Received`]; one that was erased here was given to every site.
     #[must_use]
     pub fn bodies(message: &Message) -> Vec<Body> {
-        Machine::operations(message).into_iter().filter_map(|op| op.body).collect()
-    }
-
-    /// The operations that a message tells of.
-    #[must_use]
-    pub fn operations(message: &Message) -> Vec<Operation> {
         match message {
-            Message::Operations { operations, .. } => operations.clone(),
+            Message::Operations { operations, .. } => {
+                operations.iter().filter_map(|op| op.body.clone()).collect()
+            }
             Message::Order(message) => {
                 let lines = message.entries();
                 let lines = lines.iter().filter_map(|bytes| crate::record::decode::<Line>(bytes).ok());
                 lines
                     .filter_map(|line| match line {
-                        Line::Write { operation, .. } => Some(operation),
+                        Line::Write { operation, .. } => operation.body,
                         Line::Ruling { .. } => None,
                     })
                     .collect()

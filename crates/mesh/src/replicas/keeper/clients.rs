@@ -74,12 +74,14 @@ impl Keeper {
             Subject::Existing(meta) => Some(meta.clone()),
             Subject::New { .. } => None,
         };
-        if !is_storable(&kept) || !self.has_room(weight(&kept)) {
+        kept.signed = self.vouch(&write, &kept);
+        // What no other site would believe is not begun.
+        let signed = kept.signed.is_some() || self.core.state().notary().is_none();
+        if !signed || !is_storable(&kept) || !self.has_room(weight(&kept)) {
             let (reply, op, sites) = (Reply::Unavailable, None, Vec::new());
             let _ = answer.send(Answered { reply, op, meta, response: None, sites });
             return;
         }
-        kept.signed = self.vouch(&write, &kept);
         let ticket = self.clients.ticket();
         let client = Client::Write { answer, meta, op: None, response: None };
         self.clients.waiting.insert(ticket, client);

@@ -221,11 +221,11 @@ impl Keeper {
                 |who| from.as_ref().is_some_and(|from| may_bring(state.settings(), from, Some(who)));
             copied.snapshot.ops.iter().all(|op| may_bring(&op.on_behalf_of))
         };
-        let vouched = |copied: &Copied| {
-            from.as_ref().is_some_and(|from| self.are_vouched(from, &copied.snapshot.ops, &copied.writes))
-        };
-        let copied = copied.filter(|copied| credible(copied) && vouched(copied));
         let Some(copied) = copied else { return self.event(Event::CopyFailed { resource }) };
+        if !credible(&copied) {
+            self.erase_later(copied.spooled());
+            return self.event(Event::CopyFailed { resource });
+        }
         let (map, snapshot) = (copied.map.clone(), copied.snapshot.clone());
         let mut effects = Vec::new();
         self.machine.on(super::now_ms(), Event::Fetched { map, snapshot }, &mut effects);

@@ -16,6 +16,7 @@ use spool::{Id, Spool};
 
 use super::replay::{self, Replay, Target};
 use super::vault::{Table, Vault};
+use super::vouch::is_signed;
 use crate::body::{AnswerBody, LegBody};
 use crate::core::{Core, State};
 use crate::identity::{self, Unvouched};
@@ -220,6 +221,13 @@ impl Job {
             head.uri = replay::with_query(&path, head.uri.query()).ok_or(Outcome::NotExecuted)?;
             let body = replay::body(kept, how, &target, &mut head.headers);
             return Ok((head, full(body), carried));
+        }
+        if !state.notary().is_none_or(|notary| is_signed(notary, &self.operation, kept)) {
+            self.core.shared.audit.write(&serde_json::json!({
+                "replicas": "a write is not as the site that accepted it signed it, and is not executed",
+                "operation": self.operation.id.to_string(),
+            }));
+            return Err(Outcome::Refused { status: 403 });
         }
         let on_behalf_of = Some((&self.operation.id.site, &self.operation.on_behalf_of));
         let replay = replay::replay(kept, class, how, &target).ok_or(Outcome::NotExecuted)?;
