@@ -402,6 +402,7 @@ mod tests {
     fn unknown_keys_forms_and_origins_are_refused() {
         for (text, why) in [
             ("[propagation]\ntrace = true", "unknown field `trace`"),
+            ("[propagation]\nsender = ['Traceparent']", "says nothing of its sender"),
             ("[origin]\nservice = []", "unknown field `service`"),
             ("[[propagation.headers]]\nname = 'a'\nform = 'base64'", "unknown variant `base64`"),
             (

@@ -92,6 +92,9 @@ impl Propagation {
                 return Some((name, "is named twice"));
             }
         }
+        if let Some(name) = self.sender.iter().find(|name| name.eq_ignore_ascii_case("traceparent")) {
+            return Some((name, "is another with each request, and says nothing of its sender"));
+        }
         names.extend(self.sender.iter().map(String::as_str));
         names.extend(self.service_tokens.iter().map(|token| token.header.as_str()));
         let bad = names.into_iter().find(|name| !is_header(name))?;
