@@ -17,6 +17,7 @@ use http::StatusCode;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use tokio::io::{AsyncRead, ReadBuf};
 
+use crate::headers::HEADERS_ON_STACK;
 use crate::interim::{MOST_BYTES, Speaker};
 
 const VERSION: &[u8] = b"HTTP/1.1 ";
@@ -200,7 +201,8 @@ fn plain(head: &[u8]) -> Option<(StatusCode, HeaderMap)> {
         let value = HeaderValue::from_bytes(value).ok()?;
         fields.try_append(HeaderName::from_bytes(name).ok()?, value).ok()?;
     }
-    Some((status, fields))
+    // Of more, hyper decides, as it does of final answers.
+    (fields.len() <= HEADERS_ON_STACK).then_some((status, fields))
 }
 
 /// Without spaces and tabs around it. A CR there is none of them: it makes the line another one for others.
@@ -298,6 +300,8 @@ mod tests {
             let expected = if odd.is_empty() { OK } else { &sent };
             assert_eq!(seen(&sent), expected, "{odd:?}");
         }
+        let many = format!("HTTP/1.1 103 x\r\n{}\r\n", "a: b\r\n".repeat(HEADERS_ON_STACK + 1));
+        assert_eq!(seen(&[&many, OK].concat()), [&many, OK].concat());
         for cut in (1..HINT.len()).filter_map(|cut| HINT.get(..cut)) {
             assert_eq!(seen(cut), cut, "an answer that was cut is hyper's to report");
         }
