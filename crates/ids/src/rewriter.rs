@@ -235,9 +235,11 @@ fn decided(bytes: &[u8]) -> usize {
         return bytes.len() - DASHED;
     }
     let (head, _) = bytes.split_at(bytes.len() - run);
-    match head.last() {
-        Some(b'%') => head.len() - 1,
-        Some(b'\\') if opens_escape(head) => head.len() - 1,
+    match head {
+        // No JSON, but services may read it: it is not cut either.
+        [before @ .., b'%'] if before.ends_with(b"\\") && opens_escape(before) => before.len() - 1,
+        [before @ .., b'%'] => before.len(),
+        [before @ .., b'\\'] if opens_escape(head) => before.len(),
         _ => head.len(),
     }
 }

@@ -249,3 +249,20 @@ proptest! {
         }
     }
 }
+
+/// No JSON: what a service that reads it all the same takes it for does not depend on how it was sent.
+#[test]
+fn an_escaped_percent_sign_is_not_cut() {
+    let table = table(&all());
+    for backslashes in 0..8 {
+        for (meta, local) in UUIDS {
+            for (id, direction) in [(local, Direction::ToClient), (meta, Direction::ToService)] {
+                let body = format!("\"{}%{id}\"", "\\".repeat(backslashes));
+                let one = whole(&table, direction, body.as_bytes());
+                for most in 1..body.len() {
+                    assert_eq!(rewrite(&table, direction, body.as_bytes(), || most), one, "{body} by {most}");
+                }
+            }
+        }
+    }
+}
