@@ -230,3 +230,20 @@ fn a_client_that_is_still_sending_when_it_is_refused_gets_all_that_was_answered(
     }
     assert_eq!(client.answer().status(), 400);
 }
+
+#[test]
+fn a_refused_client_that_does_not_stop_sending_is_not_listened_to_for_long() {
+    const MOST: usize = 64 << 20;
+    let upstream = Upstream::fine();
+    let front = Front::new(Way::Local, &upstream);
+    let mut client = front.connect();
+    client.send("GET /\r\n");
+    assert_eq!(client.answer().status(), 400);
+    let (piece, mut sent) = (vec![b'x'; 64 << 10], 0);
+    while sent < MOST
+        && let Ok(count) = client.push(&piece)
+    {
+        sent += count;
+    }
+    assert!(sent < MOST, "it takes all of it");
+}
