@@ -36,6 +36,8 @@ pub struct Ahead {
     pub(crate) shape: Shape,
     pub(crate) lane: Lane,
     pub(crate) items: VecDeque<Item>,
+    /// How many bytes these have.
+    pub(crate) bytes: usize,
     /// How many bytes that were read here will be pushed again.
     pub(crate) repeated: usize,
 }
@@ -61,17 +63,17 @@ impl Early {
         }
         let shape = self.shape.clone()?;
         lane.start(shape.clone(), &self.limits, first);
-        let (mut items, mut size) = (VecDeque::with_capacity(FEW_ITEMS), 0);
-        while items.len() < MOST_ITEMS && size < self.limits.ahead_bytes {
+        let (mut items, mut bytes) = (VecDeque::with_capacity(FEW_ITEMS), 0);
+        while items.len() < MOST_ITEMS && bytes < self.limits.ahead_bytes {
             match lane.step(&self.wanted).ok()? {
                 Step::Item(item) => {
-                    size += item.bytes.len();
+                    bytes += item.bytes.len();
                     items.push_back(item);
                 }
                 Step::Blocked | Step::Dry => break,
             }
         }
-        Some(Ahead { shape, lane, items, repeated })
+        Some(Ahead { shape, lane, items, bytes, repeated })
     }
 }
 

@@ -30,6 +30,8 @@ impl Told {
     ) -> Option<Told> {
         paging.next.iter().find_map(|way| {
             let value = match way {
+                Next::Header(_) => link.cloned(),
+                _ if members.is_empty() => None,
                 Next::Member(path) | Next::Token(path) => text(members, &Path::new(path)),
                 Next::Links(ending) => {
                     let links = value(members, &links_name(shape, ending)?)?;
@@ -37,7 +39,6 @@ impl Told {
                         links.as_array()?.iter().find(|link| link.get("rel") == Some(&json!("next")))?;
                     next.get("href")?.as_str().map(str::to_owned)
                 }
-                Next::Header(_) => link.cloned(),
             };
             let value = value.filter(|value| !value.is_empty())?;
             Some(Told { way: way.clone(), value })

@@ -48,9 +48,37 @@ impl Wanted {
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) bytes: Bytes,
-    /// In the order in which they were wanted; none, if it has none of them.
-    fields: Vec<Option<Value>>,
+    fields: Fields,
     form: Form,
+}
+
+/// The fields of an item, in the order in which they were wanted. Most often that is one, its id.
+#[derive(Debug, Default)]
+struct Fields {
+    first: Option<Value>,
+    rest: Vec<Option<Value>>,
+}
+
+impl Fields {
+    fn get(&self, field: usize) -> Option<&Value> {
+        match field.checked_sub(1) {
+            None => self.first.as_ref(),
+            Some(field) => self.rest.get(field)?.as_ref(),
+        }
+    }
+
+    fn set(&mut self, field: usize, value: Option<Value>) {
+        let Some(field) = field.checked_sub(1) else {
+            self.first = value;
+            return;
+        };
+        if self.rest.len() <= field {
+            self.rest.resize(field + 1, None);
+        }
+        if let Some(place) = self.rest.get_mut(field) {
+            *place = value;
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +94,7 @@ enum Form {
 impl Item {
     /// A field that was wanted, if the item has it.
     pub(crate) fn field(&self, field: usize) -> Option<&Value> {
-        self.fields.get(field)?.as_ref()
+        self.fields.get(field)
     }
 
     /// The same item, that keeps nothing in memory beside itself.
@@ -79,9 +107,9 @@ impl Item {
         self.field(field).cloned().and_then(identity)
     }
 
-    /// The same of a field that is not needed any more.
-    pub(crate) fn take_text(&mut self, field: usize) -> Option<String> {
-        self.fields.get_mut(field)?.take().and_then(identity)
+    /// The same of the first field, its id, which is not needed any more.
+    pub(crate) fn take_id(&mut self) -> Option<String> {
+        self.fields.first.take().and_then(identity)
     }
 
     /// Writes the item, with a member (`"name":"site"`) if it is an object without it. The rest of it stays
@@ -101,6 +129,17 @@ impl Item {
     }
 }
 
+/// The member that tells the site of an item: `"scope_site":"Site1"`.
+pub(crate) fn tag(name: &str, site: &str) -> Vec<u8> {
+    let mut tag = Vec::with_capacity(name.len() + site.len() + 5);
+    for (text, before) in [(name, None), (site, Some(b':'))] {
+        tag.extend(before);
+        // A text is always JSON, and memory takes it.
+        serde_json::to_writer(&mut tag, text).unwrap_or_default();
+    }
+    tag
+}
+
 fn identity(value: Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text),
@@ -112,7 +151,7 @@ fn identity(value: Value) -> Option<String> {
 /// What has been read of an item that is being checked.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
-    fields: Vec<Option<Value>>,
+    fields: Fields,
     has_members: bool,
     is_tagged: bool,
     /// Which of the wanted fields the member that is being read begins, as bits.
@@ -168,18 +207,18 @@ impl Watch for Read<'_> {
     fn value(&mut self, raw: &[u8]) -> bool {
         let Some(mut value) = read(raw) else { return false };
         let Reading { fields, which, .. } = &mut *self.reading;
-        fields.resize(self.wanted.fields.len(), None);
-        for (index, (field, path)) in fields.iter_mut().zip(&self.wanted.fields).enumerate().take(64) {
+        for (index, path) in self.wanted.fields.iter().enumerate().take(64) {
             if *which & (1 << index) == 0 {
                 continue;
             }
             *which &= !(1 << index);
             let mut inner = path.0.iter().skip(1);
-            *field = if *which == 0 && path.0.len() == 1 {
+            let field = if *which == 0 && path.0.len() == 1 {
                 Some(value.take())
             } else {
                 inner.try_fold(&value, |value, name| value.get(name)).cloned()
             };
+            fields.set(index, field);
         }
         true
     }

@@ -310,7 +310,9 @@ impl Merger {
         self.given = true;
         self.runs = Vec::new();
         self.copies.given();
-        Pull::Chunk(Bytes::from(std::mem::take(&mut self.out)))
+        // The next may be a little longer than it should.
+        let room = if self.phase == Phase::Merging { CHUNK_BYTES + CHUNK_BYTES / 8 } else { 0 };
+        Pull::Chunk(Bytes::from(std::mem::replace(&mut self.out, Vec::with_capacity(room))))
     }
 
     fn note_next(&mut self, index: usize) {

@@ -8,7 +8,7 @@ use profile::Paging;
 use crate::early::{Ahead, push_new};
 use crate::envelope::Told;
 use crate::error::Fault;
-use crate::item::{Item, Wanted};
+use crate::item::{self, Item, Wanted};
 use crate::lane::{Lane, Step};
 use crate::limits::Limits;
 use crate::marker::Position;
@@ -74,7 +74,6 @@ pub(crate) struct Slot {
 
 impl Slot {
     pub(crate) fn new(source: usize, asked: &Asked, unique: bool, tag: Option<&String>) -> Slot {
-        let text = |text: &str| serde_json::Value::from(text).to_string();
         Slot {
             source,
             status: if asked.position.done { Status::Idle } else { Status::Waiting },
@@ -88,7 +87,7 @@ impl Slot {
             link: None,
             next: None,
             more: false,
-            tag: tag.map(|tag| format!("{}:{}", text(tag), text(&asked.site)).into_bytes()),
+            tag: tag.map(|name| item::tag(name, &asked.site)),
             head: None,
             held: VecDeque::new(),
             skip: asked.position.skip,
@@ -166,7 +165,7 @@ impl Slot {
     pub(crate) fn tell(&mut self) -> Option<Item> {
         let mut item = self.head.take()?;
         self.told += 1;
-        self.last = item.take_text(0).filter(|id| !id.is_empty());
+        self.last = item.take_id().filter(|id| !id.is_empty());
         Some(item)
     }
 

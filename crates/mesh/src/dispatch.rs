@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,7 +23,7 @@ use crate::body::{AnswerBody, LegBody, Tape};
 use crate::core::{Core, ServiceState, State};
 use crate::judging::{Judged, Scrutiny};
 use crate::leg::{self, Carried, LegFailure};
-use crate::merging::{self, Chosen, Combine};
+use crate::merging::{self, Chosen, Combine, Reply};
 use crate::problem::{Problem, UNSENT};
 use crate::replicas::group::Group;
 use crate::replicas::walk::{self, At};
@@ -31,6 +32,9 @@ use crate::settling::Settling;
 
 /// Each leg keeps its own time, counted from when anything last moved: a long upload is not a slow answer.
 const NEVER: Duration = Duration::from_hours(24 * 365);
+
+/// So many legs are begun before those that were begun can go on.
+const LEGS_AT_ONCE: usize = 8;
 
 /// A request that goes to several sites, or to one of several.
 pub(crate) struct Dispatch {
@@ -59,16 +63,23 @@ pub(crate) enum Bodies {
 type Outcome = Result<Judged, LegFailure>;
 type Ended = (Leg, Instant, Outcome);
 
+/// One leg.
+#[derive(Default)]
+struct One {
+    /// Where it went.
+    site: Option<Site>,
+    /// While it is under way.
+    running: Option<(AbortHandle, Instant)>,
+    answer: Option<Response<AnswerBody>>,
+    /// What was read of its answer while others are waited for.
+    early: Option<Ahead>,
+}
+
 /// What is under way.
 #[derive(Default)]
 struct Legs {
     running: JoinSet<Ended>,
-    handles: BTreeMap<usize, (AbortHandle, Instant)>,
-    /// Where each leg went.
-    sites: BTreeMap<usize, Site>,
-    answers: BTreeMap<usize, Response<AnswerBody>>,
-    /// What was read of them while others are waited for.
-    early: BTreeMap<Leg, Ahead>,
+    each: BTreeMap<Leg, One>,
     /// What the mesh, here or there, said of the last leg that it refused.
     refusal: Option<Response<AnswerBody>>,
     /// What was made and is not known to be gone: nothing says more.
@@ -104,9 +115,15 @@ impl Dispatch {
         let mut effects = Vec::new();
         run.start(&mut effects);
         loop {
+            let mut begun = 0_usize;
             for effect in std::mem::take(&mut effects) {
                 match effect {
                     Effect::Send { leg, site } => {
+                        // The first of many leave, and are answered, while the last are being made.
+                        begun += 1;
+                        if begun.is_multiple_of(LEGS_AT_ONCE) {
+                            let_others_run().await;
+                        }
                         // Said before the first byte can leave: what comes after may have been executed.
                         run.on(Event::Sent { leg }, &mut effects);
                         self.begin(&mut legs, leg, site, false);
@@ -119,7 +136,7 @@ impl Dispatch {
                     Effect::Cancel { leg } => {
                         if let Some(took) = legs.cancel(leg) {
                             // It took at least so long: else a site that always loses would seem fast.
-                            self.took(legs.sites.get(&leg.0), took);
+                            self.took(legs.site(leg), took);
                         }
                     }
                     // Nobody sees it fire, and each that is kept is set anew with each event.
@@ -163,7 +180,7 @@ impl Dispatch {
             Event::Answered { leg, elapsed, .. } => {
                 // What was waited for after the answer says nothing of how fast a site answers.
                 if self.settle.is_none() {
-                    self.took(legs.sites.get(&leg.0), elapsed);
+                    self.took(legs.site(leg), elapsed);
                 }
                 if let Some(early) = early {
                     legs.read_early(leg, early).await;
@@ -206,7 +223,7 @@ impl Dispatch {
         self.core.counts.legs.add(1);
         let is_here = site == self.state.settings().site;
         let mut head = if is_here { self.head.clone() } else { self.addressed(legs) };
-        legs.sites.insert(leg.0, site.clone());
+        legs.of(leg).site = Some(site.clone());
         let began = Instant::now();
         if self.combine.as_ref().is_some_and(|combine| !combine.target(&site, &mut head)) {
             // It has told all that it has on earlier pages.
@@ -275,7 +292,7 @@ impl Dispatch {
     /// Starts one leg to a set of replicas.
     fn replicate(&self, legs: &mut Legs, leg: Leg, sites: Vec<Site>, level: Level) {
         self.core.counts.legs.add(1);
-        legs.sites.extend(sites.first().map(|site| (leg.0, site.clone())));
+        legs.of(leg).site = sites.first().cloned();
         let began = Instant::now();
         let body = match &self.body {
             Bodies::Known(bytes) => Some(LegBody::Full(bytes.clone())),
@@ -299,6 +316,19 @@ impl Dispatch {
 fn no_body() -> LegFailure {
     let detail = "the body is too long to be sent a second time".to_owned();
     LegFailure { sent: Sent::No, why: Why::Refused, problem: None, detail }
+}
+
+/// Goes to the end of the queue. What tokio has for this looks at all sockets first.
+async fn let_others_run() {
+    let mut waited = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut waited, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// What is known of the sites, for one request.
@@ -325,6 +355,15 @@ impl Knowledge for Knows<'_> {
 }
 
 impl Legs {
+    fn of(&mut self, leg: Leg) -> &mut One {
+        self.each.entry(leg).or_default()
+    }
+
+    /// Where a leg went.
+    fn site(&self, leg: Leg) -> Option<&Site> {
+        self.each.get(&leg)?.site.as_ref()
+    }
+
     /// Starts a task for a leg.
     fn run(
         &mut self,
@@ -351,37 +390,42 @@ impl Legs {
             };
             (leg, began, outcome)
         }));
-        self.handles.insert(leg.0, (handle, began));
+        self.of(leg).running = Some((handle, began));
     }
 
     /// Whether a leg's answer is there, and a success.
     fn succeeded(&self, leg: Leg) -> bool {
-        self.answers.get(&leg.0).is_some_and(|answer| answer.status().is_success())
+        self.each
+            .get(&leg)
+            .and_then(|one| one.answer.as_ref())
+            .is_some_and(|answer| answer.status().is_success())
     }
 
     /// Stops a leg. How long it has taken, if it was still under way.
     fn cancel(&mut self, leg: Leg) -> Option<Duration> {
-        let answer = self.answers.remove(&leg.0);
-        self.early.remove(&leg);
+        let one = self.of(leg);
+        one.early = None;
+        let answer = one.answer.take();
+        let running = one.running.as_ref().map(|(handle, began)| {
+            handle.abort();
+            began.elapsed()
+        });
         // What a keeper says of an outcome that is not known is more than that it is not known.
         let says_more = |answer: &Response<AnswerBody>| {
             answer.status() == StatusCode::GATEWAY_TIMEOUT && answer.headers().contains_key(said::TOLD)
         };
         self.refusal = answer.filter(says_more).or(self.refusal.take());
-        let running = self.handles.get(&leg.0);
-        if let Some((handle, _)) = running {
-            handle.abort();
-        }
         self.cancelled.push(leg);
-        running.map(|(_, began)| began.elapsed())
+        running
     }
 
     /// The answers of these legs.
     fn chosen(&mut self, answer: Answer, legs: &[Leg], partial: bool, asked: Vec<Asked>) -> Chosen {
-        let legs = legs
-            .iter()
-            .filter_map(|leg| Some((*leg, self.sites.get(&leg.0)?.clone(), self.answers.remove(&leg.0)?)));
-        Chosen { answer, legs: legs.collect(), early: std::mem::take(&mut self.early), partial, asked }
+        let reply = |leg: &Leg| {
+            let One { site, answer, early, .. } = self.of(*leg);
+            Some(Reply { leg: *leg, site: site.clone()?, answer: answer.take()?, early: early.take() })
+        };
+        Chosen { answer, legs: legs.iter().filter_map(reply).collect(), partial, asked }
     }
 
     /// Reads what has come of a list that may have to wait for others.
@@ -389,10 +433,10 @@ impl Legs {
         if !self.succeeded(leg) {
             return;
         }
-        let Some(response) = self.answers.remove(&leg.0) else { return };
+        let one = self.of(leg);
+        let Some(response) = one.answer.take() else { return };
         let (response, ahead) = merging::read_early(early, response).await;
-        self.answers.insert(leg.0, response);
-        self.early.extend(ahead.map(|ahead| (leg, ahead)));
+        (one.answer, one.early) = (Some(response), ahead);
     }
 
     /// No leg's answer is the answer.
@@ -416,7 +460,7 @@ impl Legs {
     async fn next(&mut self) -> Event {
         loop {
             if let Some(leg) = self.cancelled.pop() {
-                let began = self.handles.remove(&leg.0).map_or_else(Instant::now, |(_, began)| began);
+                let began = self.of(leg).running.take().map_or_else(Instant::now, |(_, began)| began);
                 let (sent, why) = (Sent::Maybe, Why::Cancelled);
                 return Event::Failed { leg, sent, why, elapsed: began.elapsed() };
             }
@@ -432,7 +476,7 @@ impl Legs {
                 Some(ended) = self.running.join_next(), if !self.running.is_empty() => {
                     // A task that was cancelled ends without an outcome; it was reported when it was.
                     let Ok((leg, began, outcome)) = ended else { continue };
-                    if self.handles.remove(&leg.0).is_none() {
+                    if self.of(leg).running.take().is_none() {
                         continue;
                     }
                     return self.ended(leg, began, outcome);
@@ -456,7 +500,7 @@ impl Legs {
             }
             Ok((response, finding)) => {
                 let status = response.status().as_u16();
-                self.answers.insert(leg.0, response);
+                self.of(leg).answer = Some(response);
                 Event::Answered { leg, status, finding, elapsed }
             }
             Err(failure) => {
@@ -465,7 +509,7 @@ impl Legs {
                     Why::Unsettled => self.last_word = problem,
                     _ => self.refusal = problem,
                 }
-                if let (Why::Undone, Some(site)) = (failure.why, self.sites.get(&leg.0)) {
+                if let (Why::Undone, Some(site)) = (failure.why, self.site(leg)) {
                     self.faults.push(format!("{site}: {}", failure.detail));
                 }
                 Event::Failed { leg, sent: failure.sent, why: failure.why, elapsed }
@@ -475,7 +519,7 @@ impl Legs {
 }
 
 fn answer(legs: &mut Legs, leg: Leg, run: &Run<'_>) -> Response<AnswerBody> {
-    match legs.answers.remove(&leg.0) {
+    match legs.of(leg).answer.take() {
         Some(mut response) => {
             said::put(response.headers_mut(), &run.report());
             response

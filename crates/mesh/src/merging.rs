@@ -71,12 +71,19 @@ enum How {
 pub(crate) struct Chosen {
     pub(crate) answer: Answer,
     /// Nearest first.
-    pub(crate) legs: Vec<(Leg, Site, Response<AnswerBody>)>,
-    /// What was read of them while others were waited for.
-    pub(crate) early: BTreeMap<Leg, Ahead>,
+    pub(crate) legs: Vec<Reply>,
     /// A site is missing.
     pub(crate) partial: bool,
     pub(crate) asked: Vec<Asked>,
+}
+
+/// A leg's answer.
+pub(crate) struct Reply {
+    pub(crate) leg: Leg,
+    pub(crate) site: Site,
+    pub(crate) answer: Response<AnswerBody>,
+    /// What was read of it while others were waited for.
+    pub(crate) early: Option<Ahead>,
 }
 
 /// Reads what has come of an answer. Its body is as before.
@@ -203,12 +210,12 @@ impl Combine {
     pub(crate) async fn answer(self, mut chosen: Chosen, strict: bool) -> Made {
         // Who has told all it has said nothing of this page.
         chosen.asked.retain(|asked| self.asks(&asked.site));
-        chosen.legs.retain(|(_, site, _)| self.asks(site));
+        chosen.legs.retain(|reply| self.asks(&reply.site));
         let Combine { sources, how, copies, .. } = self;
         match how {
             How::Totals(rule) => sources.total(*rule, chosen, strict).await,
             // Nothing at all is no list, and one site's nothing is as good as another's.
-            How::List(_) if chosen.legs.iter().all(|(_, _, answer)| answer.body().is_end_stream()) => {
+            How::List(_) if chosen.legs.iter().all(|reply| reply.answer.body().is_end_stream()) => {
                 nothing(chosen, strict)
             }
             How::List(list) => {
@@ -228,12 +235,12 @@ impl Sources {
         chosen: Chosen,
         strict: bool,
     ) -> Made {
-        let Chosen { answer, legs, mut early, mut partial, mut asked } = chosen;
+        let Chosen { answer, legs, mut partial, mut asked } = chosen;
         let places: BTreeMap<Leg, usize> =
-            legs.iter().filter_map(|(leg, site, _)| Some((*leg, self.of(site)?))).collect();
+            legs.iter().filter_map(|reply| Some((reply.leg, self.of(&reply.site)?))).collect();
         let mut merger = Merger::new(list, merged(&answer, &places), page, Limits::default(), Late::Abort);
         if let Some(copies) = copies {
-            let replicated = legs.iter().filter(|(_, _, answer)| copies::has_some(answer.headers())).count();
+            let replicated = legs.iter().filter(|reply| copies::has_some(reply.answer.headers())).count();
             if let Some(rule) = copies.rule(replicated > 1) {
                 merger = merger.once(rule);
             }
@@ -241,11 +248,11 @@ impl Sources {
         let link = merger.link_header().to_owned();
         let mut merging = Merging { merger, bodies: self.sites.iter().map(|_| None).collect() };
         let mut heads = Vec::new();
-        for (leg, site, response) in legs {
+        for Reply { leg, site, answer: response, early } in legs {
             let Some(source) = self.of(&site) else { continue };
             let (head, body) = response.into_parts();
             merging.merger.open(source, head_of(&head.headers, &link));
-            if let Some(ahead) = early.remove(&leg) {
+            if let Some(ahead) = early {
                 merging.merger.read_early(source, ahead);
             }
             if let Some(place) = merging.bodies.get_mut(source) {
@@ -284,13 +291,13 @@ impl Sources {
     }
 
     async fn total(&self, rule: profile::Totals, chosen: Chosen, strict: bool) -> Made {
-        let Chosen { answer, legs, mut partial, mut asked, .. } = chosen;
+        let Chosen { answer, legs, mut partial, mut asked } = chosen;
         let mut totals = Totals::new(rule, self.sites.len(), Limits::default());
         for source in 0..self.sites.len() {
             totals.fail(source);
         }
         let mut heads = Vec::new();
-        for (leg, site, response) in legs {
+        for Reply { leg, site, answer: response, .. } in legs {
             let Some(source) = self.of(&site) else { continue };
             let (head, body) = response.into_parts();
             totals.open(source, text(&head.headers, &header::CONTENT_ENCODING));
@@ -329,7 +336,7 @@ fn nothing(chosen: Chosen, strict: bool) -> Made {
     if strict && partial {
         return Made::plain(missing(asked));
     }
-    let Some((_, _, mut response)) = legs.into_iter().next() else {
+    let Some(Reply { answer: mut response, .. }) = legs.into_iter().next() else {
         return Made::plain(no_merge(&Broken::Nothing, asked));
     };
     if partial {

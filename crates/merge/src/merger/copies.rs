@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::Merger;
+use crate::item;
 
 /// How many copies are looked out for in one list. What comes after is told as often as it is there.
 const MOST: usize = 100_000;
@@ -68,8 +69,7 @@ impl Copies {
             return Telling::Alone;
         }
         self.told.insert(id.to_owned());
-        let text = |text: &str| serde_json::Value::from(text).to_string();
-        let tag = sites.zip(tag).map(|(sites, tag)| format!("{}:{}", text(tag), text(&sites)).into_bytes());
+        let tag = sites.zip(tag).map(|(sites, name)| item::tag(name, &sites));
         Telling::First(id.to_owned(), tag)
     }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use profile::Next;
 
-use super::{Merger, Phase, Progress};
+use super::{CHUNK_BYTES, Merger, Phase, Progress};
 use crate::error::{Broken, Fault};
 use crate::probe::{Look, Probe};
 use crate::scan::{JsonSpace, Shape};
@@ -61,15 +61,19 @@ impl Merger {
     /// The source that was looked at is a list of this shape: all must be.
     fn start(&mut self, shape: Shape) -> Result<(), Broken> {
         let mut first = Bytes::from(std::mem::take(&mut self.plain));
+        let mut read = 0;
         for index in 0..self.slots.len() {
             let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.is_open()) else { continue };
             slot.raw = Vec::new();
             if slot.json == Json::No {
                 self.lose(index, Fault::Shape)?;
             } else {
+                read += slot.early.as_ref().map_or(0, |early| early.bytes);
                 slot.start(&shape, &self.limits, std::mem::take(&mut first));
             }
         }
+        // A quarter more, for tags and commas.
+        self.out.reserve((read + read / 4).min(self.limits.first_bytes + CHUNK_BYTES));
         let only_header = |way: &Next| matches!(way, Next::Header(_));
         let by_header = self.list.paging.as_ref().is_some_and(|paging| paging.next.iter().all(only_header));
         let linked = by_header || self.list.paging.is_some() && shape == Shape::Array;
