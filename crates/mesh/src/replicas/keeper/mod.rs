@@ -25,6 +25,7 @@ mod logs;
 mod peers;
 mod pull;
 mod reads;
+mod references;
 mod replay;
 mod seal;
 mod show;
