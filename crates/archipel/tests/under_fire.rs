@@ -1,10 +1,12 @@
 //! What a machine runs out of, or loses: the mesh goes on serving what does not need it.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(clippy::print_stderr, reason = "what was not tested is said")]
 
 mod support;
 
 use std::net::TcpStream;
+use std::process::{Command, Stdio};
 
 use support::process::Home;
 use support::upstream::Upstream;
@@ -62,6 +64,43 @@ fn an_audit_log_on_a_full_disk_loses_lines_and_no_request() {
     let mut client = Connection::open(running.address("image", "public")).unwrap();
     for _ in 0..100 {
         assert_eq!(client.ask("GET", "/", &[("x-scope", "image: Site1")], "").unwrap().text(), "here");
+    }
+    running.signal("TERM");
+    assert!(running.exit().success());
+}
+
+/// Slow heads, slow bodies, heads with a thousand ranges, slow readers: two hundred clients of a tool made for that. Without it
+/// nothing is tested, and with `CI=true` that fails.
+#[test]
+fn two_hundred_slow_clients_keep_nobody_from_being_served() {
+    if Command::new("slowhttptest").arg("-h").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
+        assert!(std::env::var_os("CI").is_none(), "slowhttptest is missing");
+        eprintln!("skipped: slowhttptest is missing");
+        return;
+    }
+    let (home, service) = (Home::new(), Upstream::saying("here"));
+    let timeouts = "[timeouts]\nheader = \"1s\"\nbody_idle = \"1s\"\n";
+    home.write(&format!("{}{timeouts}", configuration(&service, "http://127.0.0.1:1", "")));
+    let mut running = home.run();
+    let address = running.address("image", "public");
+    for mode in ["-H", "-B", "-R", "-X"] {
+        let url = format!("http://{address}/");
+        let mut attack = Command::new("slowhttptest")
+            .args([mode, "-c", "200", "-r", "200", "-i", "1", "-l", "4", "-p", "3", "-u", &url])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        while attack.try_wait().unwrap().is_none() {
+            assert_eq!(get(address, "/", &[]).text(), "here", "{mode}");
+        }
+        let said = attack.wait_with_output().unwrap().stdout;
+        let said = String::from_utf8_lossy(&said);
+        // Its own client has been served, too.
+        assert!(said.contains("YES") && !said.contains("NO\n"), "{mode}: {said}");
+        if mode != "-X" {
+            assert!(said.contains("No open connections left"), "{mode}: {said}");
+        }
     }
     running.signal("TERM");
     assert!(running.exit().success());
