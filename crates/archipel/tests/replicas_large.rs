@@ -26,6 +26,11 @@ struct Stage {
 impl Stage {
     /// Three sites, and an image that is replicated at all of them.
     fn start() -> Stage {
+        Stage::at("image: Site1 & Site2 & Site3")
+    }
+
+    /// The same, with this scope.
+    fn at(scope: &str) -> Stage {
         let images: Vec<_> = (0..SITES).map(|_| Image::new(&Settings::default())).collect();
         let any = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
         let services: Vec<_> =
@@ -34,7 +39,7 @@ impl Stage {
         let tables = "[timeouts]\nconnect = \"300ms\"\n[replication]\nquota_mib = 64\ninline_bytes = 1024\n";
         let common = Common { service: "image", head: "profile = \"rest\"\n", tables };
         let fleet = Fleet::start(&common, &addresses);
-        let scope = [("x-scope", "image: Site1 & Site2 & Site3"), ("content-type", "application/json")];
+        let scope = [("x-scope", scope), ("content-type", "application/json")];
         let made = ask(fleet.address(0), "POST", "/images", &scope, "{\"name\": \"one\"}").unwrap();
         assert_eq!(made.status(), 201, "{made:?}");
         let stage = Stage { fleet, images, services, id: made.field("id") };
@@ -133,5 +138,37 @@ fn a_site_that_is_killed_during_an_upload_leaves_nothing_behind() {
     for site in 0..SITES {
         assert!(stage.content(site) == body);
     }
+    stage.until_no_bodies();
+}
+
+#[test]
+fn a_long_upload_at_an_ordered_level_reaches_every_site_once() {
+    for level in ["quorum", "strong"] {
+        let stage = Stage::at(&format!("image: (Site1 & Site2 & Site3)@{level}"));
+        let (first, second) = (content(4, 6 * MIB + 1), content(5, 2 * MIB));
+        stage.upload(1, &first);
+        until("every site has it", || stage.uploads() == [1, 1, 1]);
+        for site in 0..SITES {
+            assert!(stage.content(site) == first, "{level}");
+        }
+        stage.upload(2, &second);
+        until("every site has the next", || stage.uploads() == [2, 2, 2]);
+        for site in 0..SITES {
+            assert!(stage.content(site) == second, "{level}");
+        }
+        stage.until_no_bodies();
+    }
+}
+
+#[test]
+fn a_minority_gets_a_long_upload_at_a_quorum_once_it_is_back() {
+    let stage = Stage::at("image: (Site1 & Site2 & Site3)@quorum");
+    let body = content(6, 4 * MIB);
+    stage.fleet.isolate(2, Some(Cut::Reset));
+    stage.upload(0, &body);
+    until("those that are there have it", || stage.uploads() == [1, 1, 0]);
+    stage.fleet.isolate(2, None);
+    until("Site3 has it too", || stage.uploads() == [1, 1, 1]);
+    assert!(stage.content(2) == body);
     stage.until_no_bodies();
 }
