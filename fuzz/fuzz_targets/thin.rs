@@ -34,7 +34,7 @@ fuzz_target!(|input: &[u8]| {
         let [other, thin] = &*PATHS;
         let answer = far::ANSWERS[usize::from(how) % far::ANSWERS.len()];
         let [other, thin] = [other, thin].map(|path| path.carry(bytes, cut, Service::Answers(answer)));
-        let [other, thin] = if cut < bytes.len() { until_refused(other, thin) } else { [other, thin] };
+        let [other, thin] = if cut < bytes.len() { until_early(bytes, other, thin) } else { [other, thin] };
         assert_eq!(thin, other, "{}", bytes.escape_ascii());
     } else {
         let request = near::REQUESTS[usize::from(how) % near::REQUESTS.len()];
@@ -47,11 +47,20 @@ fuzz_target!(|input: &[u8]| {
 /// What the service saw, and what came back.
 type Seen = (Vec<String>, Vec<String>);
 
-/// Both up to the first answer that the mesh gave by itself. It may give it before the body of the request has come, and
-/// then ends the connection, also where what follows would have come a moment later: that is a matter of when.
-fn until_refused(mut other: Seen, mut thin: Seen) -> [Seen; 2] {
+/// Both up to the first answer that may have come before the body of its request had, where that comes in pieces. The connection may
+/// end then, also where what follows would have come a moment later: that is a matter of when.
+fn until_early(bytes: &[u8], mut other: Seen, mut thin: Seen) -> [Seen; 2] {
+    // The mesh's own, which it gives without the body.
     let own = |seen: &Seen| seen.1.iter().position(|answer| answer.contains("urn:archipel:"));
-    if let (Some(first), Some(second)) = (own(&other), own(&thin)) {
+    // A service does not get the chunks of a GET or HEAD, and so does not wait for them.
+    let chunked = bytes.windows(7).any(|word| word.eq_ignore_ascii_case(b"chunked"));
+    let bodiless =
+        |seen: &Seen| seen.0.iter().position(|seen| seen.starts_with("GET ") || seen.starts_with("HEAD "));
+    let first = match (own(&other), own(&thin)) {
+        (Some(first), Some(second)) => Some((first, second)),
+        _ => bodiless(&other).zip(bodiless(&thin)).filter(|_| chunked),
+    };
+    if let Some((first, second)) = first {
         other.1.truncate(first + 1);
         thin.1.truncate(second + 1);
         let most = other.0.len().min(thin.0.len());

@@ -303,6 +303,13 @@ fn any_text_is_read_without_a_panic() {
 }
 
 #[test]
+fn the_thin_path_is_on_unless_the_file_says_otherwise() {
+    assert!(read(LEAST).unwrap().thin);
+    assert!(read(&format!("{LEAST}[http]\n")).unwrap().thin);
+    assert!(!read(&format!("{LEAST}[http]\nthin = false\n")).unwrap().thin);
+}
+
+#[test]
 fn two_readings_of_one_file_are_equal_and_a_change_shows() {
     let directory = directory();
     let read = |text: &str| Config::read("t.toml", text, directory.path()).unwrap();
@@ -317,7 +324,7 @@ fn the_example_is_valid_and_says_what_it_seems_to() {
     let config = read(&text).unwrap_or_else(|faults| panic!("{}", faults.render(Style::Plain)));
     assert_eq!(config.timeouts, Timeouts::default());
     assert_eq!(config.limits, Limits::default());
-    assert!(!config.thin);
+    assert!(config.thin);
     assert!(matches!(&config.audit, Some(Audit::File(path)) if path.ends_with("audit.log")));
 
     let atlas = config.atlas();

@@ -81,7 +81,7 @@ pub struct Settings {
     pub timeouts: Timeouts,
     /// Where to write who asked for what.
     pub audit: Option<Audit>,
-    /// Serve what is simple without hyper.
+    /// Serve what is simple without hyper. It is so unless the file says otherwise.
     pub thin: bool,
 }
 

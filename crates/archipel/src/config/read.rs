@@ -302,7 +302,7 @@ fn metrics(mut table: Table<'_>) -> Option<PathBuf> {
 }
 
 fn thin(mut table: Table<'_>) -> bool {
-    let thin = table.take("thin").and_then(|entry| entry.boolean()).unwrap_or(false);
+    let thin = table.take("thin").and_then(|entry| entry.boolean()).unwrap_or(true);
     table.finish();
     thin
 }

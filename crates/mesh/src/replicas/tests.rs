@@ -115,7 +115,7 @@ fn settings(upstream: SocketAddr, credential: bool) -> Settings {
         profile,
         observe: false,
         tokens: None,
-        thin: false,
+        thin: true,
         services: BTreeMap::from([("image".to_owned(), service)]),
         link: None,
         replication: Some(Replication {

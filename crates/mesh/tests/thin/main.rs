@@ -1,4 +1,5 @@
-//! The same tests with the thin path on. What is not for that path must not look different either.
+//! The same tests with the thin path on, as it is unless a file says otherwise. What is not for that path must not look
+//! different either.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(clippy::indexing_slicing, clippy::string_slice, reason = "a test fails by panicking")]
 #![allow(unreachable_pub, reason = "modules of one test binary")]

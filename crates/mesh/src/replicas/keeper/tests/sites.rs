@@ -284,7 +284,7 @@ fn settings(isle: &Isle, authority: &Authority) -> Settings {
         profile,
         observe: false,
         tokens: None,
-        thin: false,
+        thin: true,
         services: BTreeMap::from([("image".to_owned(), service)]),
         link: Some(Link {
             listen: ANY_PORT,
