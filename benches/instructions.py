@@ -15,7 +15,7 @@ AIMS = {"thin unscoped": 8_000, "thin scoped": 10_000}
 # As much more may a request take with two threads, to be the same.
 MOST_MORE = 0.03
 CONNECTIONS = 16
-# Two in the same process would wait for each other in valgrind, and Envoy does not start there.
+# The control, and two that do not run under valgrind as the others do.
 LEFT_OUT = ("HAProxy again", "Envoy", "Caddy")
 
 
