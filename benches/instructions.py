@@ -14,6 +14,7 @@ from rig import LOAD_CORE, PROXY_CORE, Rig, free_ports
 AIMS = {"thin unscoped": 8_000, "thin scoped": 10_000}
 # As much more may a request take with two threads, to be the same.
 MOST_MORE = 0.03
+# Of each thread: one that has less to do at a time sleeps and wakes up more often for the same.
 CONNECTIONS = 16
 # The control, and two that do not run under valgrind as the others do.
 LEFT_OUT = ("HAProxy again", "Envoy", "Caddy")
@@ -60,8 +61,8 @@ def counted(rig, proxy, requests):
     tool = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null",
             f"--log-file={log}"]
     process = rig.start(proxy.name + " counted", tool + proxy.command, PROXY_CORE, proxy.port)
-    clients = [Client(proxy) for _ in range(CONNECTIONS)]
-    for _ in range(requests // CONNECTIONS):
+    clients = [Client(proxy) for _ in range(proxy.threads * CONNECTIONS)]
+    for _ in range(requests // len(clients)):
         for client in clients:
             client.send("/small")
         for client in clients:

@@ -34,13 +34,14 @@ def main():
     chosen = {name: found[name] for name in ORDER if name in found}
     path = directory / "index.html"
     path.write_text(page(chosen))
+    (directory / "table.md").write_text(markdown(chosen))
     rows = [row for one in chosen.values() for row in one["rows"] if row["verdict"]]
     counts = {word: sum(row["verdict"] == word for row in rows) for word in ("reached", "equal", "missed")}
     print(", ".join(f"{count} {word}" for word, count in counts.items()))
     missing = [name for name in ORDER if name not in chosen]
     if missing:
         print(f"not measured yet: {', '.join(missing)}")
-    print(f"the page: {path.relative_to(ROOT)}")
+    print(f"the page: {path.relative_to(ROOT)}; its table for docs/measurements.md: {directory.relative_to(ROOT)}/table.md")
 
 
 def page(chosen):
@@ -62,6 +63,18 @@ proxy, or the same link, twice: what differs from its aim by no more than the co
 {plots}
 </html>
 """
+
+
+def markdown(chosen):
+    lines = ["| | aim | measured | | again with |", "| --- | --- | --- | --- | --- |"]
+    for one in chosen.values():
+        for line in one["rows"]:
+            if line["aim"]:
+                verdict = f"**{line['verdict']}**" if line["verdict"] == "missed" else line["verdict"]
+                verdict += ", on a busy machine" if one["busy"] > QUIET else ""
+                measured = f"{line['measured']} ({line['spread']})" if line["spread"] else line["measured"]
+                lines.append(f"| {line['what']} | {line['aim']} | {measured} | {verdict} | `{line['command']}` |")
+    return "\n".join(lines) + "\n"
 
 
 def notes(chosen):

@@ -178,6 +178,7 @@ class Proxy:
     command: list
     port: int
     scope: str = ""
+    threads: int = 1
 
     @property
     def headers(self):
@@ -229,7 +230,7 @@ def archipel(rig, name, port, backend, scoped, thin=False, threads=1, program=AR
     text = ARCHIPEL_TOML.format(name=name, port=port, backend=backend, thin=str(thin).lower(), threads=threads,
                                 most=MOST_CONNECTIONS)
     config = rig.write(f"{name}.toml", text)
-    return Proxy(name, [program, "run", config], port, SCOPE if scoped else "")
+    return Proxy(name, [program, "run", config], port, SCOPE if scoped else "", threads)
 
 
 def everyone(rig, backend, ports):
