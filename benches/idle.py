@@ -20,7 +20,7 @@ def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     quick_option(options)
     options = options.parse_args()
-    results, raw = Results("idle", options.quick), {}
+    results, raw = Results("idle", options.quick, minds_load=False), {}
     with Rig() as rig:
         backend, *ports = free_ports(12)
         rig.start("backend", proxies.backend(rig, backend), LOAD_CORE, backend)

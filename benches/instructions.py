@@ -27,7 +27,7 @@ def main():
     options = options.parse_args()
     if options.quick:
         options.requests = 480
-    results = Results("instructions", options.quick)
+    results = Results("instructions", options.quick, minds_load=False)
     with Rig() as rig:
         backend, *ports = free_ports(13)
         rig.start("backend", proxies.backend(rig, backend), LOAD_CORE, backend)

@@ -83,7 +83,7 @@ def notes(chosen):
         if one["quick"]:
             said.append(f"{name}: only to see that it works")
         elif one["busy"] > QUIET:
-            said.append(f"{name}: the machine had something else to do for {one['busy']:.0%} of its processors when it began")
+            said.append(f"{name}: the machine had something else to do, for {one['busy']:.0%} of its processors")
     lines = "".join(f"<li>{html.escape(line)}</li>" for line in said)
     return f"<p>To be read with care:</p><ul>{lines}</ul>" if said else ""
 

@@ -13,12 +13,12 @@ QUIET = 0.1
 
 
 class Results:
-    """Made before anything is measured: it looks how busy the machine is without us."""
+    """Made before anything is measured: it looks how busy the machine is without us, and once more in the end."""
 
-    def __init__(self, name, quick=False):
-        self.name, self.quick = name, quick
+    def __init__(self, name, quick=False, minds_load=True):
+        self.name, self.quick, self.minds_load = name, quick, minds_load
         self.rows, self.plots = [], []
-        self.at, self.busy = time.strftime("%Y-%m-%d %H:%M", time.gmtime()), busy()
+        self.at, self.busy = time.strftime("%Y-%m-%d %H:%M", time.gmtime()), busy() if minds_load else 0
         if self.busy > QUIET:
             print(f"the machine has something else to do, for {self.busy:.0%} of its processors: only ratios tell something")
 
@@ -34,6 +34,7 @@ class Results:
         self.plots.append({"title": title, "unit": unit, "series": series, "aim": aim, "noise": noise})
 
     def save(self, raw):
+        self.busy = max(self.busy, busy() if self.minds_load else 0)
         directory = directory_of(self.quick)
         directory.mkdir(parents=True, exist_ok=True)
         document = {"at": self.at, "busy": self.busy, "quick": self.quick, "rows": self.rows, "plots": self.plots, "raw": raw}
