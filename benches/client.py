@@ -8,6 +8,7 @@ import time
 import proxies
 from rig import LOAD_CORE
 
+MIB = {"": 2**-20, "K": 2**-10, "M": 1, "G": 2**10}
 UNITS = {"us": 1, "ms": 1e3, "s": 1e6, "m": 60e6}
 
 
@@ -30,8 +31,8 @@ def wrk(proxy, path, connections, seconds):
 
 def load(proxy, path, connections, seconds):
     """How many requests it answered, and how many MiB."""
-    answered = re.search(r"(\d+) requests in .*, ([\d.]+)([KMG])B read", wrk(proxy, path, connections, seconds))
-    return int(answered[1]), float(answered[2]) * {"K": 1 / 1024, "M": 1, "G": 1024}[answered[3]]
+    answered = re.search(r"(\d+) requests in .*, ([\d.]+)([KMG]?)B read", wrk(proxy, path, connections, seconds))
+    return int(answered[1]), float(answered[2]) * MIB[answered[3]]
 
 
 def median_us(proxy, path, seconds):

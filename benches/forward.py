@@ -59,7 +59,7 @@ def paired(body, compared, pids, options):
     connections = connections or options.connections
     costs = {proxy.name: [] for proxy in compared}
     for proxy in compared:
-        load(proxy, path, connections, options.seconds / 3)
+        load(proxy, path, connections, 0.5)
     order = random.Random(1)
     for _ in range(options.rounds):
         for proxy in order.sample(compared, len(compared)):
