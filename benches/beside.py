@@ -64,7 +64,8 @@ def main():
     counts = {}
     with Rig() as rig:
         numbers = free_ports(7)
-        upstream, links, ports = numbers[0], numbers[1:3], {"Site1": numbers[3:5], "Site2": numbers[5:7]}
+        links = [f"127.0.0.1:{port}" for port in numbers[1:3]]
+        upstream, ports = numbers[0], {"Site1": numbers[3:5], "Site2": numbers[5:7]}
         service = multiprocessing.Process(target=serve, args=(upstream,), daemon=True)
         service.start()
         try:
@@ -107,8 +108,8 @@ def prepare(rig, options, upstream, links, ports):
         subprocess.run([*command, "--out", rig.dir / f"{site}-identity"], check=True, stdout=subprocess.DEVNULL)
         image, plain = ports[site]
         text = CONFIGURATION.format(
-            site=site, dir=rig.dir, link=f"127.0.0.1:{links[index]}", image=image, plain=plain, service=upstream,
-            join=f'join = ["127.0.0.1:{links[1 - index]}"]')
+            site=site, dir=rig.dir, link=links[index], image=image, plain=plain, service=upstream,
+            join=f'join = ["{links[1 - index]}"]')
         commands[site] = [options.archipel, "run", rig.write(f"{site}.toml", text)]
     return commands
 
@@ -171,6 +172,7 @@ async def exchange(reader, writer, port, method, path, fields="", body=b""):
     body = await reader.readexactly(length)
     if not head.startswith(b"HTTP/1.1 20"):
         raise RuntimeError(f"{head!r} {body!r}")
+    return body
 
 
 def until_held(state):

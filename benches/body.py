@@ -106,8 +106,8 @@ def await_link(port, scope):
             time.sleep(0.2)
 
 
-def get(port, scope, length, wait_seconds=WAIT_SECONDS):
-    with socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS) as client:
+def get(port, scope, length, wait_seconds=WAIT_SECONDS, host="127.0.0.1"):
+    with socket.create_connection((host, port), PATIENCE_SECONDS) as client:
         client.sendall(f"GET /{length} HTTP/1.1\r\nHost: a\r\nX-Scope: {scope}\r\n\r\n".encode())
         time.sleep(wait_seconds)
         head, body = read_head(client)
@@ -116,8 +116,8 @@ def get(port, scope, length, wait_seconds=WAIT_SECONDS):
         swallow(client, length - len(body))
 
 
-def put(port, scope, length):
-    with socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS) as client:
+def put(port, scope, length, host="127.0.0.1"):
+    with socket.create_connection((host, port), PATIENCE_SECONDS) as client:
         head = f"PUT /x HTTP/1.1\r\nHost: a\r\nX-Scope: {scope}\r\nContent-Length: {length}\r\n\r\n"
         client.sendall(head.encode())
         pour(client, length)
@@ -127,8 +127,11 @@ def put(port, scope, length):
 
 
 def serve(port):
+    serve_on(socket.create_server(("127.0.0.1", port)), WAIT_SECONDS)
+
+
+def serve_on(listener, wait_seconds):
     """One request after the other: as much as a GET asks for, or all that a PUT brings."""
-    listener = socket.create_server(("127.0.0.1", port))
     while True:
         client, _ = listener.accept()
         client.settimeout(PATIENCE_SECONDS)
@@ -140,7 +143,7 @@ def serve(port):
                 pour(client, length)
             else:
                 fields = dict(line.lower().split(": ", 1) for line in head.split("\r\n")[1:] if line)
-                time.sleep(WAIT_SECONDS)
+                time.sleep(wait_seconds)
                 swallow(client, int(fields["content-length"]) - len(body))
                 client.sendall(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
 

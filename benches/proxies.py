@@ -2,20 +2,23 @@
 
 from dataclasses import dataclass
 
-from rig import ARCHIPEL
+from rig import ARCHIPEL, ROOT
 
 # Resolves to the site itself: the same forwarding as the others do, after reading, planning and minting a key.
 SCOPE = "image: here"
+JSON_SCOPE = '{"image":"here"}'
 
 SMALL = (
     '{"servers":[{"id":"3f0d2f4e-7d0f-4f0e-9a8e-2e5f7a1c9b10","name":"vm-1","status":"ACTIVE"},'
     '{"id":"9b1d7a3c-11ce-4a55-8a7a-0d3b1d6a2f77","name":"vm-2","status":"ACTIVE"}],"links":[]}'
 )
-MIB = 1 << 20
+FILES = {"mib": 1 << 20, "64k": 64 << 10}
+# Connections that a proxy may have, with as many idle as are measured.
+MOST_CONNECTIONS = 12_000
 
 NGINX = """
 daemon off; master_process off; worker_processes 1; user root; pid {dir}/{name}.pid; error_log {dir}/{name}.err;
-events {{ worker_connections 8192; }}
+events {{ worker_connections 16000; }}
 http {{
   access_log off; server_tokens off; tcp_nodelay on; sendfile on; default_type application/json;
   keepalive_requests 100000000; keepalive_timeout 300s;
@@ -28,8 +31,9 @@ http {{
 BACKEND = """
   open_file_cache max=10 inactive=600s; open_file_cache_valid 600s;
   server {{
-    listen 127.0.0.1:{port} backlog=4096; root {dir}/files;
+    listen {host}:{port} backlog=4096; root {dir}/files;
     location = /small {{ return 200 '{small}'; }}
+    {more}
   }}
 """
 
@@ -48,8 +52,9 @@ NGINX_PROXY = """
 HAPROXY = """
 global
   nbthread 1
-  maxconn 4000
-  {lua_load}
+  no strict-limits
+  maxconn {most}
+  {load}
 defaults
   mode http
   http-reuse always
@@ -58,6 +63,7 @@ defaults
   timeout client 300s
   timeout server 300s
   timeout http-request 30s
+  maxconn {most}
 frontend clients
   bind 127.0.0.1:{port}
   {choice}
@@ -72,6 +78,11 @@ backend image_Site2
 LUA_CHOICE = """http-request lua.scope
   http-request set-header traceparent 00-%[uuid()]-%[rand(2147483647),hex]-01
   use_backend %[var(txn.backend)]"""
+
+# The same with what HAProxy has built in: the scope is a JSON object, and a map says which backend a location is.
+MAP_CHOICE = """http-request set-var(txn.location) req.fhdr(x-scope),json_query('$.image')
+  http-request set-header traceparent 00-%[uuid()]-%[rand(2147483647),hex]-01
+  use_backend %[var(txn.location),map({map},image_here)]"""
 
 LUA = """
 core.register_action("scope", {"http-req"}, function(txn)
@@ -90,34 +101,96 @@ ARCHIPEL_TOML = """
 site = "Site1"
 profile = "rest"
 state = "{name}-state"
-threads = 1
+threads = {threads}
 [services.image]
 public = ["127.0.0.1:{port}"]
 upstreams = ["http://127.0.0.1:{backend}"]
 [http]
 thin = {thin}
+[limits]
+connections = {most}
+"""
+
+CADDY = """{{
+  admin off
+  auto_https off
+  log {{
+    level ERROR
+  }}
+}}
+http://127.0.0.1:{port} {{
+  bind 127.0.0.1
+  reverse_proxy 127.0.0.1:{backend} {{
+    transport http {{
+      keepalive 300s
+      keepalive_idle_conns 1024
+      keepalive_idle_conns_per_host 1024
+      compression off
+    }}
+  }}
+}}
+"""
+
+ENVOY_PROGRAM = ROOT / "target/envoy-venv"
+ENVOY = """
+overload_manager:
+  resource_monitors:
+  - name: envoy.resource_monitors.global_downstream_max_connections
+    typed_config:
+      "@type": type.googleapis.com/envoy.extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig
+      max_active_downstream_connections: {most}
+static_resources:
+  listeners:
+  - address: {{ socket_address: {{ address: 127.0.0.1, port_value: {port} }} }}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: clients
+          route_config:
+            virtual_hosts:
+            - name: all
+              domains: ["*"]
+              routes:
+              - match: {{ prefix: "/" }}
+                route: {{ cluster: image, timeout: 300s }}
+          http_filters:
+          - name: envoy.filters.http.router
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
+  clusters:
+  - name: image
+    circuit_breakers: {{ thresholds: [{{ max_connections: 4096, max_requests: 4096, max_pending_requests: 4096 }}] }}
+    load_assignment:
+      cluster_name: image
+      endpoints:
+      - lb_endpoints:
+        - endpoint: {{ address: {{ socket_address: {{ address: 127.0.0.1, port_value: {backend} }} }} }}
 """
 
 
 @dataclass
 class Proxy:
-    """One proxy: how it is started, where it listens, and the header that its requests have."""
+    """One proxy: how it is started, where it listens, and the scope that its requests have."""
 
     name: str
     command: list
     port: int
-    scoped: bool = False
+    scope: str = ""
+    threads: int = 1
 
     @property
     def headers(self):
         headers = {"User-Agent": "bench", "Accept": "*/*"}
-        return headers | {"X-Scope": SCOPE} if self.scoped else headers
+        return headers | {"X-Scope": self.scope} if self.scope else headers
 
 
-def backend(rig, port):
-    rig.write("files/mib", "x" * MIB)
-    rest = BACKEND.format(port=port, dir=rig.dir, small=SMALL)
-    return ["nginx", "-c", rig.write("backend.conf", NGINX.format(dir=rig.dir, name="backend", rest=rest))]
+def backend(rig, port, host="127.0.0.1", name="backend", more=""):
+    for name, length in FILES.items():
+        rig.write(f"files/{name}", "x" * length)
+    rest = BACKEND.format(host=host, port=port, dir=rig.dir, small=SMALL, more=more)
+    return ["nginx", "-c", rig.write(f"{name}.conf", NGINX.format(dir=rig.dir, name=name, rest=rest))]
 
 
 def nginx(rig, name, port, backend):
@@ -126,18 +199,53 @@ def nginx(rig, name, port, backend):
     return Proxy(name, ["nginx", "-c", config], port)
 
 
-def haproxy(rig, name, port, backend):
-    text = HAPROXY.format(port=port, backend=backend, lua_load="", choice="default_backend image_here")
-    return Proxy(name, ["haproxy", "-q", "-db", "-f", rig.write(f"{name}.cfg", text)], port)
+def haproxy(rig, name, port, backend, load="", choice="default_backend image_here", scope=""):
+    text = HAPROXY.format(port=port, backend=backend, load=load, choice=choice, most=MOST_CONNECTIONS)
+    return Proxy(name, ["haproxy", "-q", "-db", "-f", rig.write(f"{name}.cfg", text)], port, scope)
 
 
 def haproxy_lua(rig, name, port, backend):
     load = f"lua-load {rig.write('scope.lua', LUA)}"
-    text = HAPROXY.format(port=port, backend=backend, lua_load=load, choice=LUA_CHOICE)
-    return Proxy(name, ["haproxy", "-q", "-db", "-f", rig.write(f"{name}.cfg", text)], port, scoped=True)
+    return haproxy(rig, name, port, backend, load, LUA_CHOICE, SCOPE)
 
 
-def archipel(rig, name, port, backend, scoped, thin=False, program=ARCHIPEL):
-    text = ARCHIPEL_TOML.format(name=name, port=port, backend=backend, thin=str(thin).lower())
+def haproxy_map(rig, name, port, backend):
+    choice = MAP_CHOICE.format(map=rig.write("locations.map", "here image_here\nSite2 image_Site2\n"))
+    return haproxy(rig, name, port, backend, "", choice, JSON_SCOPE)
+
+
+def caddy(rig, name, port, backend):
+    config = rig.write("Caddyfile", CADDY.format(port=port, backend=backend))
+    own = ["env", "GOMAXPROCS=1", f"HOME={rig.dir}", f"XDG_DATA_HOME={rig.dir}", f"XDG_CONFIG_HOME={rig.dir}"]
+    return Proxy(name, [*own, "caddy", "run", "--config", config, "--adapter", "caddyfile"], port)
+
+
+def envoy(rig, name, port, backend):
+    program = next(ENVOY_PROGRAM.glob("lib/python3*/site-packages/envoy/_bin/envoy"))
+    config = rig.write("envoy.yaml", ENVOY.format(port=port, backend=backend, most=MOST_CONNECTIONS))
+    return Proxy(name, [program, "-c", config, "--concurrency", "1", "--disable-hot-restart", "-l", "error"], port)
+
+
+def archipel(rig, name, port, backend, scoped, thin=False, threads=1, program=ARCHIPEL):
+    text = ARCHIPEL_TOML.format(name=name, port=port, backend=backend, thin=str(thin).lower(), threads=threads,
+                                most=MOST_CONNECTIONS)
     config = rig.write(f"{name}.toml", text)
-    return Proxy(name, [program, "run", config], port, scoped)
+    return Proxy(name, [program, "run", config], port, SCOPE if scoped else "", threads)
+
+
+def everyone(rig, backend, ports):
+    """All that are compared."""
+    ports = iter(ports)
+    return [
+        haproxy(rig, "HAProxy", next(ports), backend),
+        haproxy(rig, "HAProxy again", next(ports), backend),
+        haproxy_lua(rig, "HAProxy with Lua", next(ports), backend),
+        haproxy_map(rig, "HAProxy with json_query", next(ports), backend),
+        nginx(rig, "nginx", next(ports), backend),
+        caddy(rig, "Caddy", next(ports), backend),
+        envoy(rig, "Envoy", next(ports), backend),
+        archipel(rig, "unscoped", next(ports), backend, scoped=False),
+        archipel(rig, "scoped", next(ports), backend, scoped=True),
+        archipel(rig, "thin unscoped", next(ports), backend, scoped=False, thin=True),
+        archipel(rig, "thin scoped", next(ports), backend, scoped=True, thin=True),
+    ]

@@ -3,6 +3,8 @@
 Everything is on loopback. Whatever was started is stopped by its pid, also after a failure or a signal."""
 
 import glob
+import os
+import resource
 import signal
 import socket
 import subprocess
@@ -11,7 +13,9 @@ import tempfile
 import time
 from pathlib import Path
 
-PROXY_CORE, LOAD_CORE = 0, 1
+# BENCH_CORES=2,3 has them elsewhere; both may be the same, to see that a measurement works.
+PROXY_CORE, LOAD_CORE = os.environ.get("BENCH_CORES", "0,1").split(",")
+BOTH_CORES = f"{PROXY_CORE},{LOAD_CORE}"
 ROOT = Path(__file__).resolve().parent.parent
 ARCHIPEL = ROOT / "target/release/archipel"
 RESULTS = ROOT / "target/bench"
@@ -23,6 +27,9 @@ class Rig:
     def __enter__(self):
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda *_: sys.exit(1))
+        # As many files as may be open: connections are.
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         self.directory = tempfile.TemporaryDirectory(prefix="archipel-bench-")
         self.dir = Path(self.directory.name)
         # nginx writes what it buffers with the rights of another user.

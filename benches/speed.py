@@ -11,12 +11,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import forward
+import instructions
 import proxies
 from rig import LOAD_CORE, Rig, free_ports
 
 RECORDED = Path(__file__).resolve().parent / "speed.json"
 MOST = 1.10
+REQUESTS = 480
 
 
 def main():
@@ -38,7 +39,6 @@ def main():
 
 
 def counted(program):
-    forward.COUNTED_REQUESTS = 480
     with Rig() as rig:
         # Reading what a debugger needs would take longer than all else.
         subprocess.run(["strip", "-g", "-o", rig.dir / "archipel", program], check=True)
@@ -49,7 +49,7 @@ def counted(program):
             proxies.archipel(rig, "thin unscoped", ports[0], backend, scoped=False, thin=True, program=program),
             proxies.archipel(rig, "thin scoped", ports[1], backend, scoped=True, thin=True, program=program),
         ]
-        return forward.instructions(rig, compared, aims={})
+        return instructions.per_request(rig, compared, REQUESTS)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""What a proxy adds to the time of a request, one at a time: `./bench latency`.
+
+A round asks the backend itself, HAProxy, a second one (the control) and Archipel, each in turn for a while; what half of
+the requests took at most, less what the backend itself took, is what the proxy added."""
+
+import argparse
+import random
+import statistics
+
+import proxies
+from client import check, median_us
+from results import Results, at_most, noise_of, quick_option, ratios, shown, spread
+from rig import LOAD_CORE, PROXY_CORE, Rig, free_ports
+
+# Of what HAProxy adds.
+AIM = 0.7
+DIRECT = "none: the backend itself"
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    options.add_argument("--rounds", type=int, default=15)
+    options.add_argument("--seconds", type=float, default=1)
+    quick_option(options)
+    options = options.parse_args()
+    if options.quick:
+        options.rounds, options.seconds = 3, 0.4
+    results = Results("latency", options.quick)
+    with Rig() as rig:
+        backend, *ports = free_ports(12)
+        rig.start("backend", proxies.backend(rig, backend), LOAD_CORE, backend)
+        compared = [proxies.Proxy(DIRECT, [], backend), *proxies.everyone(rig, backend, ports)]
+        for proxy in compared[1:]:
+            rig.start(proxy.name, proxy.command, PROXY_CORE, proxy.port)
+        for proxy in compared:
+            check(proxy)
+            median_us(proxy, "/small", options.seconds / 2)
+        took = {proxy.name: [] for proxy in compared}
+        order = random.Random(1)
+        for _ in range(options.rounds):
+            for proxy in order.sample(compared, len(compared)):
+                took[proxy.name].append(median_us(proxy, "/small", options.seconds))
+    report(results, took)
+    results.save(took)
+
+
+def report(results, took):
+    direct = took.pop(DIRECT)
+    # wrk counts whole microseconds: what was added is never nothing.
+    added = {name: [max(through - alone, 1) for through, alone in zip(times, direct)] for name, times in took.items()}
+    print(f"direct: {shown(direct, 0)} us. What was added, us, median [quartiles]:")
+    for name, times in added.items():
+        print(f"  {name:34}{shown(times, 0)}")
+    noise = noise_of(ratios(added["HAProxy again"], added["HAProxy"]))
+    for ours in ("thin scoped", "thin unscoped"):
+        pairs = ratios(added[ours], added["HAProxy"])
+        middle = statistics.median(pairs)
+        results.row(f"added median latency at c=1, {ours}, to HAProxy's", f"≤ {AIM}", f"{middle:.2f}",
+                    at_most(middle, AIM, noise), f"{spread(pairs, 2)}; control ± {noise:.1%}")
+    results.plot("What a proxy adds to a request, one at a time", "microseconds", added)
+
+
+if __name__ == "__main__":
+    main()
