@@ -118,8 +118,13 @@ impl Machine {
         let later = entry.resource.copy(&self.here, &snapshot);
         (entry.condition, entry.copies) = (Condition::Good, 0);
         (entry.comparing.good, entry.comparing.reading) = (BTreeSet::new(), None);
-        for id in before.keys().filter(|id| !entry.resource.ops.contains_key(id)) {
-            self.call.ops.insert(id.clone(), None);
+        for (id, op) in before {
+            match entry.resource.ops.get(&id) {
+                None => drop(self.call.ops.insert(id, None)),
+                // Every replica had executed it, as the other one knew: its body is not needed here either.
+                Some(now) if now.body.is_none() => self.call.effects.extend(op.body.map(Effect::Erase)),
+                Some(_) => {}
+            }
         }
         self.call.site = true;
         for op in snapshot.ops {

@@ -41,6 +41,8 @@ pub struct Mood {
     pub mute: u64,
     /// It was done, and the answer is lost.
     pub loses: u64,
+    /// It was done, and the answer comes when nobody waits for it any more.
+    pub late: u64,
     /// The answer comes twice.
     pub stutters: u64,
     /// It does not run.
@@ -48,7 +50,7 @@ pub struct Mood {
 }
 
 /// More than any run asks of a service: what asks for more does not end by itself.
-pub const MOST: usize = 4_000;
+pub const MOST: usize = 2_000;
 
 /// One execution, or one attempt of it.
 #[derive(Clone, Debug)]
@@ -203,6 +205,10 @@ impl App {
         }
         let fails = draw(mood.fails);
         let (mut status, document) = self.0.borrow_mut().execute(&head, &body, fails);
+        if draw(mood.late) {
+            let late = self.0.borrow_mut().chance.between(11_000, 25_000);
+            sleep(Duration::from_millis(late)).await;
+        }
         if draw(mood.loses) {
             return Err(io::ErrorKind::ConnectionReset.into());
         }

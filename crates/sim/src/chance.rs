@@ -11,12 +11,12 @@ impl Chance {
         let mix = |state: u64, byte: u8| (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         let stream = stream.bytes().fold(0xcbf2_9ce4_8422_2325, mix);
         let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ stream);
-        chance.next();
+        chance.number();
         chance
     }
 
     /// The next number (splitmix64).
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -26,7 +26,7 @@ impl Chance {
 
     /// A number below this one, or 0.
     pub fn below(&mut self, limit: u64) -> u64 {
-        self.next().checked_rem(limit).unwrap_or(0)
+        self.number().checked_rem(limit).unwrap_or(0)
     }
 
     /// A number between these two, both included.
@@ -52,7 +52,7 @@ impl Chance {
     /// Fills bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
-            let drawn = self.next().to_le_bytes();
+            let drawn = self.number().to_le_bytes();
             chunk.copy_from_slice(&drawn[..chunk.len()]);
         }
     }
@@ -63,7 +63,9 @@ impl Chance {
         self.fill(&mut bytes);
         bytes[6] = bytes[6] & 0x0f | 0x40;
         bytes[8] = bytes[8] & 0x3f | 0x80;
-        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+        let id = u128::from_be_bytes(bytes);
+        let part = |from: u32| (id >> from) & 0xffff;
+        let (first, last) = (id >> 96, id & 0xffff_ffff_ffff);
+        format!("{first:08x}-{:04x}-{:04x}-{:04x}-{last:012x}", part(80), part(64), part(48))
     }
 }

@@ -82,6 +82,7 @@ impl Disk {
     }
 
     /// The site crashed. Of what was on its way to the disk, some is there: the first so many, each as a whole.
+    #[must_use]
     pub fn crash(&self) -> (usize, usize) {
         let mut state = self.state();
         state.run += 1;
@@ -150,19 +151,16 @@ impl Engine for Drive {
         };
         Box::pin(async move {
             sleep(takes).await;
-            let answer = {
-                let mut state = disk.state();
-                let commit = state.pending.remove(&number).filter(|_| state.run == run);
-                let Some(commit) = commit else { return Err(Error::Closed) };
-                let full = state.mood == Mood::Full;
-                // A disk that fails may have taken it nevertheless.
-                if full && !state.chance.percent(20) {
-                    return Err(Error::Io("no space left on the simulated disk".to_owned()));
-                }
-                let committed = now(state.memory.commit(commit));
-                if full { Err(Error::Io("the simulated disk did not answer".to_owned())) } else { committed }
-            };
-            answer
+            let mut state = disk.state();
+            let commit = state.pending.remove(&number).filter(|_| state.run == run);
+            let Some(commit) = commit else { return Err(Error::Closed) };
+            let full = state.mood == Mood::Full;
+            // A disk that fails may have taken it nevertheless.
+            if full && !state.chance.percent(20) {
+                return Err(Error::Io("no space left on the simulated disk".to_owned()));
+            }
+            let committed = now(state.memory.commit(commit));
+            if full { Err(Error::Io("the simulated disk did not answer".to_owned())) } else { committed }
         })
     }
 

@@ -34,6 +34,7 @@ pub const ALL: &[(&str, Invariant)] = &[
     ("ordered_is_linearizable", ordered_is_linearizable),
     ("eventual_is_causal", eventual_is_causal),
     ("newer_never_loses_to_older", newer_never_loses_to_older),
+    ("only_what_is_concurrent_beats", only_what_is_concurrent_beats),
     ("local_requests_are_served", local_requests_are_served),
     ("scope_sites_never_lies", scope_sites_never_lies),
     ("queues_are_bounded", queues_are_bounded),
@@ -359,6 +360,29 @@ fn newer_never_loses_to_older(evidence: &Evidence) -> Result<(), String> {
     Ok(())
 }
 
+/// A write is refused as beaten only by one that its site had not executed when it was accepted: where all others were
+/// acknowledged by that site before, none is.
+fn only_what_is_concurrent_beats(evidence: &Evidence) -> Result<(), String> {
+    for image in images(evidence).iter().filter(|_| !evidence.restored) {
+        let beaten = |record: &&Record| record.told.problem.as_deref() == Some("beaten");
+        for beaten in writes_to(evidence, image.record).filter(beaten) {
+            let before = |other: &Record| {
+                verdict(other) == Verdict::Done
+                    && taken_there(other)
+                    && other.ask.site == beaten.ask.site
+                    && other.told.to < beaten.told.from
+            };
+            let mut others = writes_to(evidence, image.record).filter(|other| {
+                other.ask.number != beaten.ask.number && other.told.verdict != Verdict::Refused
+            });
+            if others.all(before) {
+                return Err(format!("{} is beaten, and has seen all others", name(beaten)));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// "A local request is answered with every other site down, with no added wait", whatever happens to other sites, the
 /// network between them, and disks.
 fn local_requests_are_served(evidence: &Evidence) -> Result<(), String> {
@@ -412,18 +436,12 @@ fn scope_sites_never_lies(evidence: &Evidence) -> Result<(), String> {
 
 /// "Memory is bounded": once all is answered and every site has everything, nothing is in flight, and no write is kept.
 fn queues_are_bounded(evidence: &Evidence) -> Result<(), String> {
-    for site in 0..evidence.sites {
-        if evidence.in_flight[site] > 0 {
-            return Err(format!(
-                "{} requests are in flight at {} at the end",
-                evidence.in_flight[site], NAMES[site]
-            ));
+    for ((site, in_flight), bytes) in NAMES.iter().zip(&evidence.in_flight).zip(&evidence.kept_bytes) {
+        if *in_flight > 0 {
+            return Err(format!("{in_flight} requests are in flight at {site} at the end"));
         }
-        if evidence.unquiet.is_none() && evidence.kept_bytes[site] > 0 {
-            return Err(format!(
-                "{} keeps {} bytes of writes that all sites have",
-                NAMES[site], evidence.kept_bytes[site]
-            ));
+        if evidence.unquiet.is_none() && *bytes > 0 {
+            return Err(format!("{site} keeps {bytes} bytes of writes that all sites have"));
         }
     }
     Ok(())

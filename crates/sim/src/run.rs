@@ -52,8 +52,6 @@ pub struct Record {
 
 /// All that is known at the end of a run.
 pub struct Evidence {
-    /// How many sites there are.
-    pub sites: usize,
     /// What clients did.
     pub records: Vec<Record>,
     /// What each service has at the end.
@@ -477,7 +475,6 @@ impl Sea {
         }
         records.sort_by_key(|record| (record.told.from, record.ask.number, record.ask.site));
         Evidence {
-            sites: self.isles.len(),
             records,
             images: self.isles.iter().map(|isle| isle.app.images()).collect(),
             ledgers: self.isles.iter().map(|isle| isle.app.ledger()).collect(),
@@ -497,8 +494,7 @@ impl Sea {
 /// Whether a service executed an operation, and what it made then.
 fn executed(ledger: &[Done], op: &OpId) -> (bool, Option<String>) {
     let name = op.to_string();
-    let own = ledger.iter().filter(|done| done.operation.as_deref() == Some(&name));
-    let done = own.filter(|done| done.effect).next_back();
+    let done = ledger.iter().rfind(|done| done.effect && done.operation.as_deref() == Some(&name));
     (done.is_some(), done.and_then(|done| done.id.clone()))
 }
 

@@ -4,6 +4,8 @@ use crate::app;
 use crate::chance::Chance;
 use crate::disk;
 
+mod scenes;
+
 /// One run, before it is run.
 #[derive(Clone, Debug)]
 pub struct Schedule {
@@ -210,6 +212,7 @@ struct Made {
     deleted: bool,
 }
 
+#[allow(clippy::struct_excessive_bools, reason = "what a run has, each or not")]
 struct Maker {
     chance: Chance,
     sites: usize,
@@ -274,6 +277,10 @@ impl Schedule {
         for _ in 0..maker.chance.between(faults.0, faults.1) {
             maker.fault(length);
         }
+        let scenes = if busy { (2, 5) } else { (0, 1) };
+        for _ in 0..maker.chance.between(scenes.0, scenes.1) {
+            maker.scene(length);
+        }
         if maker.backups {
             maker.roll_back(length);
         }
@@ -284,8 +291,7 @@ impl Schedule {
 
 impl Maker {
     fn ask(&mut self, first: bool) -> Ask {
-        let number = self.asks;
-        self.asks += 1;
+        let number = self.number();
         let site = self.chance.index(self.sites);
         let living: Vec<usize> = (0..self.made.len()).filter(|index| !self.made[*index].deleted).collect();
         let draw = if first { 0 } else { self.chance.below(100) };
@@ -311,8 +317,7 @@ impl Maker {
         }
         let index = *self.chance.pick(&living);
         for _ in 0..self.chance.between(3, 7) {
-            let (number, draw) = (self.asks, self.chance.between(31, 100));
-            self.asks += 1;
+            let (number, draw) = (self.number(), self.chance.between(31, 100));
             let site = self.chance.index(self.sites);
             let ask = self.on(number, site, index, draw);
             let at = at + self.chance.between(1, 250);
@@ -341,9 +346,13 @@ impl Maker {
         Ask { number, site, act }
     }
 
-    fn create(&mut self, number: usize) -> Act {
-        let zone = self.chance.percent(15).then(|| self.chance.index(ZONES));
-        let level = match (self.ordered, self.unordered, self.chance.below(10)) {
+    fn number(&mut self) -> usize {
+        self.asks += 1;
+        self.asks - 1
+    }
+
+    fn level(&mut self) -> Level {
+        match (self.ordered, self.unordered, self.chance.below(10)) {
             (true, false, draw) => {
                 if draw < 6 {
                     Level::Quorum
@@ -355,7 +364,12 @@ impl Maker {
             (true, true, 3..=4) => Level::Strong,
             (_, _, 9) => Level::Weak,
             _ => Level::Eventual,
-        };
+        }
+    }
+
+    fn create(&mut self, number: usize) -> Act {
+        let zone = self.chance.percent(15).then(|| self.chance.index(ZONES));
+        let level = self.level();
         let members = if level == Level::Quorum && self.chance.percent(80) {
             vec![0, 1, 2]
         } else {
@@ -402,7 +416,6 @@ impl Maker {
                 self.cut(at, until, &both);
             }
             25..=29 => self.flap(at, from, to),
-            30..=35 => self.reset(at, from, to),
             36..=40 => {
                 self.add(at, Fault::Slow { from, to, slow: true });
                 self.add(until, Fault::Slow { from, to, slow: false });
@@ -462,6 +475,7 @@ impl Maker {
         let until = at + self.chance.between(500, 8_000);
         self.add(at, Fault::BackUp(site));
         self.add(until, Fault::Restore(site));
+        self.writes_around_a_copy(site, at, until);
     }
 
     /// All connections between two sites break: often between a site that was asked and one that it asks, while it does.
@@ -524,13 +538,14 @@ impl Maker {
         let mut mood = app::Mood::default();
         for _ in 0..self.chance.between(1, 2) {
             let often = self.chance.between(20, 80);
-            match self.chance.below(8) {
+            match self.chance.below(9) {
                 0 => mood.fails = often,
                 1 | 2 => mood.lies = often,
                 3 => mood.slow = often,
                 4 => mood.mute = often,
                 5 => mood.loses = often,
                 6 => mood.stutters = often,
+                7 => mood.late = often,
                 _ => mood.down = true,
             }
         }

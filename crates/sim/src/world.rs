@@ -13,7 +13,7 @@ use crate::chance::Chance;
 use crate::network::Network;
 
 /// When every run begins, as clocks that are right tell it.
-const BEGINNING: Duration = Duration::from_secs(1_800_000_000);
+const BEGINNING: Duration = Duration::from_hours(500_000);
 
 /// The machine of a site's mesh.
 #[must_use]

@@ -1,4 +1,5 @@
 //! Runs of simulated sites.
+#![allow(clippy::unwrap_used, reason = "the helpers of a test fail the test, as the test itself does")]
 
 use std::process::Command;
 

@@ -112,8 +112,7 @@ impl Machine {
         }
         let meta = map.meta.clone();
         self.touch_ordered(&meta);
-        // One that is not here any more has nothing to do: all that was ordered is finished.
-        let mut ours = (map.clone(), self.ordering.orders.given(&super::group(map)));
+        let mut ours = (map.clone(), self.finished_of_unknown(map));
         if let Some(entry) = self.ordering.entries.get_mut(&meta) {
             entry.map.merge_from(map, from);
             let peer = entry.peers.entry(from.clone()).or_default();
@@ -126,6 +125,17 @@ impl Machine {
         }
         self.answer_writers(&meta);
         self.note_busy(&meta);
+    }
+
+    /// How far this site is with a resource that it does not know. One that is not here any more has nothing to do:
+    /// all that was ordered is finished. But one that was made may be here without its name yet.
+    fn finished_of_unknown(&self, map: &ReplicaMap) -> u64 {
+        let group = super::group(map);
+        let nameless = self.ordering.entries.range(Meta("~".into())..);
+        let nameless = nameless.filter(|(_, entry)| entry.group() == group);
+        let first = nameless.filter_map(|(_, entry)| entry.first().map(|(place, _)| place)).min();
+        let given = self.ordering.orders.given(&group);
+        first.map_or(given, |first| first.min(given))
     }
 
     /// Time goes on.

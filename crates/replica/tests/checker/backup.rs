@@ -7,7 +7,7 @@ use replica::{Body, Class, Doubt, Key, Level, Meta, Naming, OpId, Record, Reply,
 
 use crate::service::Service;
 use crate::world::World;
-use crate::{states, who};
+use crate::{invariant_no_body_is_kept_that_nothing_names, states, who};
 
 /// Adds are digits of this base: a digit says how often one was executed.
 const BASE: i64 = 4;
@@ -114,6 +114,7 @@ fn run(seed: u64) {
     world.heal();
     keep.extend(acknowledged(&world).difference(&lost).cloned());
     check(&world, seed, &keep);
+    invariant_no_body_is_kept_that_nothing_names(&world, seed);
 }
 
 #[test]

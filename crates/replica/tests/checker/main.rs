@@ -110,6 +110,12 @@ fn invariant_logs_are_pruned(world: &World, seed: u64) {
     }
 }
 
+fn invariant_no_body_is_kept_that_nothing_names(world: &World, seed: u64) {
+    for place in &world.places {
+        assert_eq!(place.bodies, place.needed(), "seed {seed}, at {}", place.site);
+    }
+}
+
 fn run(seed: u64, settings: Settings) -> World {
     let mut world = World::new(seed, 3, settings);
     for _ in 0..400 {
@@ -132,6 +138,7 @@ fn check(world: &World, seed: u64) {
     invariant_all_replicas_are_equal_and_as_the_rule_says(world, seed);
     invariant_what_was_acknowledged_is_there_and_what_was_refused_is_not(world, seed);
     invariant_logs_are_pruned(world, seed);
+    invariant_no_body_is_kept_that_nothing_names(world, seed);
     assert!(world.diverged <= world.provoked, "seed {seed}: a replica could not follow");
 }
 

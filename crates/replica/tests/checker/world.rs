@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use replica::{
-    Authority, Content, Effect, Event, Execution, Key, LocalId, Machine, Message, Meta, OpId, Operation,
-    Outcome, Record, Reply, Settings, Standing, Ticket, Timer, Write,
+    Authority, Body, Content, Effect, Event, Execution, Key, LocalId, Machine, Message, Meta, OpId,
+    Operation, Outcome, Record, Reply, Settings, Standing, Ticket, Timer, Write,
 };
 use scope::Site;
 
@@ -26,6 +26,8 @@ pub(crate) struct Place {
     pub(crate) machine: Machine,
     pub(crate) service: Service,
     pub(crate) disk: BTreeMap<Key, Vec<u8>>,
+    /// Bodies that came with operations, and were not erased.
+    pub(crate) bodies: BTreeMap<OpId, Body>,
     pub(crate) requests: Vec<Request>,
     reads: Vec<(Meta, LocalId)>,
     probes: Vec<(Meta, OpId)>,
@@ -36,6 +38,18 @@ pub(crate) struct Place {
     /// Resources that the service was made to refuse.
     refusing: BTreeSet<Meta>,
     skew_ms: u64,
+}
+
+impl Place {
+    /// The bodies that operations on the disk name.
+    pub(crate) fn needed(&self) -> BTreeMap<OpId, Body> {
+        let records = self.disk.values().map(|bytes| Record::read(bytes).unwrap());
+        let named = records.filter_map(|record| match record {
+            Record::Operation(Operation { id, body: Some(body), .. }) => Some((id, body)),
+            _ => None,
+        });
+        named.collect()
+    }
 }
 
 /// How kind the world is.
@@ -85,6 +99,7 @@ impl World {
                 service: Service::new(site.name()),
                 site,
                 disk: BTreeMap::new(),
+                bodies: BTreeMap::new(),
                 requests: Vec::new(),
                 reads: Vec::new(),
                 probes: Vec::new(),
@@ -171,9 +186,15 @@ impl World {
             Effect::Persist { put, remove } => {
                 for record in put {
                     place.disk.insert(record.key(), record.bytes());
+                    if let Record::Operation(Operation { id, body: Some(body), .. }) = record {
+                        place.bodies.insert(id, body);
+                    }
                 }
                 for key in remove {
                     place.disk.remove(&key);
+                    if let Key::Operation(op) = key {
+                        place.bodies.remove(&op);
+                    }
                 }
             }
             Effect::Answer { ticket, op, reply } => {
@@ -209,7 +230,12 @@ impl World {
             Effect::Compared { sites, .. } => self.compared.push(sites),
             Effect::Differs { resource, .. } => self.differs.push((at, resource)),
             Effect::InDoubt { .. } => self.doubts += 1,
-            Effect::Erase(_) | Effect::Skewed { .. } | Effect::Read { .. } | Effect::Finished { .. } => {}
+            // Others may have the same here, which is not so outside of tests.
+            Effect::Erase(body) => {
+                let needed = place.needed();
+                place.bodies.retain(|op, kept| *kept != body || needed.contains_key(op));
+            }
+            Effect::Skewed { .. } | Effect::Read { .. } | Effect::Finished { .. } => {}
         }
     }
 
@@ -226,6 +252,8 @@ impl World {
         }
         let place = &mut self.places[at];
         (place.reads, place.probes, place.copies, place.installs, place.timers) = Default::default();
+        // A start erases what nothing names.
+        place.bodies = place.needed();
         let records = place.disk.values().map(|bytes| Record::read(bytes).unwrap());
         place.machine = Machine::restore(place.site.clone(), self.settings, records);
         let mut effects = Vec::new();

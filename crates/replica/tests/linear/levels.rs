@@ -1,8 +1,8 @@
 //! What each level promises a client, one story at a time.
 
 use replica::{
-    Change, Class, Doubt, Effect, Event, Fulfilment, Level, Naming, Reply, Settings, Subject, Ticket,
-    Unchangeable,
+    Change, Class, Doubt, Effect, Event, Fulfilment, Level, Message, Naming, Reply, Settings, Subject,
+    Ticket, Unchangeable,
 };
 
 use crate::history::Op;
@@ -199,6 +199,37 @@ fn the_leaders_service_names_what_names_itself() {
         let local = world.places[at].machine.map(&name).unwrap().local(&world.places[at].site);
         assert_eq!(world.value(at, local.as_ref()), Some(12));
     }
+}
+
+#[test]
+fn a_site_that_has_not_heard_the_name_of_what_is_made_does_not_say_that_it_has_made_it() {
+    let (mut world, leader) = created(Level::Strong);
+    let away = (leader + 1) % 3;
+    let sites = world.places.iter().map(|place| place.site.clone()).collect();
+    let subject = Subject::New { naming: Naming::FirstReplica, level: Level::Strong, sites };
+    let ticket = world.put(leader, subject, Class::Create, Doubt::Probe, "set 7");
+    // Every site has it, the leader's service names it, and one site does not hear of that.
+    world.until_executed(leader);
+    world.cut = [away].into();
+    world.quiet(2);
+    let machine = &world.places[leader].machine;
+    let name = machine.resources().find(|name| **name != meta()).unwrap();
+    assert!(!name.0.starts_with('~'), "{name:?}");
+    let map = machine.map(name).unwrap().clone();
+    // It is asked how far it is with what has that name.
+    let (asks, told) = (world.places[leader].site.clone(), world.places[away].site.clone());
+    let asked = Event::Received { from: asks, message: Message::Done { map, done: 0, asks: true } };
+    let mut effects = Vec::new();
+    world.places[away].machine.on(0, asked, &mut effects);
+    for effect in effects {
+        if let Effect::Send { message: message @ Message::Done { .. }, .. } = effect {
+            world.event(leader, Event::Received { from: told.clone(), message });
+        }
+    }
+    assert_eq!(world.told.get(&ticket), None, "one site has not made it");
+    world.cut.clear();
+    world.quiet(bound());
+    assert_eq!(world.told[&ticket], Reply::Executed { status: 200 });
 }
 
 #[test]
