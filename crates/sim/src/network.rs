@@ -1,4 +1,6 @@
-//! A network in memory: connections whose bytes take their time, get stuck, and break.
+//! A network in memory: connections whose bytes take their time, get stuck, and break. And datagrams (`post`).
+
+mod post;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -15,6 +17,8 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::chance::Chance;
 use crate::world::site_of;
+use post::Mailbox;
+pub use post::Post;
 
 /// What a direction of a connection holds before its writer waits.
 const WINDOW: usize = 256 << 10;
@@ -63,6 +67,10 @@ struct Inner {
     paths: BTreeMap<(usize, usize), Path>,
     doors: BTreeMap<SocketAddr, Arc<Mutex<Landing>>>,
     pipes: Vec<Weak<Mutex<Pipe>>>,
+    mailboxes: BTreeMap<SocketAddr, Arc<Mutex<Mailbox>>>,
+    /// What becomes of datagrams: another stream, so that they change nothing for connections.
+    astray: Chance,
+    datagrams: u64,
     off: BTreeSet<IpAddr>,
     last_port: u16,
     segments: u64,
@@ -109,12 +117,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Network {
     /// One where everything works.
     #[must_use]
-    pub fn new(chance: Chance) -> Network {
+    pub fn new(chance: Chance, astray: Chance) -> Network {
         Network(Arc::new(Mutex::new(Inner {
             chance,
             paths: BTreeMap::new(),
             doors: BTreeMap::new(),
             pipes: Vec::new(),
+            mailboxes: BTreeMap::new(),
+            astray,
+            datagrams: 0,
             off: BTreeSet::new(),
             last_port: 10_000,
             segments: 0,
@@ -136,6 +147,13 @@ impl Network {
             pipe.hold = Instant::now() + late;
             pipe.wake();
         }
+    }
+
+    /// Whether nothing is in the way from one site to another.
+    #[must_use]
+    pub fn is_clear(&self, from: usize, to: usize) -> bool {
+        let path = lock(&self.0).paths.get(&(from, to)).copied().unwrap_or_default();
+        !path.cut && !path.slow && path.loss == 0
     }
 
     /// Breaks all connections between two sites.
@@ -181,6 +199,12 @@ impl Network {
     #[must_use]
     pub fn segments(&self) -> u64 {
         lock(&self.0).segments
+    }
+
+    /// How many datagrams were sent so far.
+    #[must_use]
+    pub fn datagrams_sent(&self) -> u64 {
+        lock(&self.0).datagrams
     }
 
     /// Connects from one machine to another.

@@ -1,14 +1,12 @@
 //! One run: a schedule in one thread, under a clock that moves on when nothing else can.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
-use mesh::{Fixed, Sites};
+use archipel::members::Order;
 use replica::OpId;
-use scope::{Atlas, Dialect};
 use serde_json::{Value, json};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -19,12 +17,11 @@ use crate::client::{self, Asked, Told, Verdict};
 use crate::disk;
 use crate::invariants::{self, Violation};
 use crate::isle::{Identities, Isle, NAMES, link_address, site};
+use crate::membership::{self, ZONE, zone_text};
 use crate::network::{Network, Path, Stop};
-use crate::schedule::{Act, Ask, Fault, Level, Schedule, What, zone_members};
+use crate::schedule::{Act, Ask, Fault, Level, Schedule, What, ZONES, zone_members};
 use crate::trace::Trace;
 
-/// The zone's name.
-const ZONE: &str = "lot";
 /// After the last fault was mended: what is still under way by then is late, not lost.
 const CALM: Duration = Duration::from_secs(20);
 /// How long sites may take to agree once everything works, and how long they must then stay so.
@@ -48,6 +45,10 @@ pub struct Record {
     pub well: bool,
     /// Whether what this site acknowledged may be lost with its disk: it was given an old copy later.
     pub rolled_back: bool,
+    /// The sites of which the one that was asked knew all the time that they are not to be asked.
+    pub out: Vec<usize>,
+    /// It was made by the name of a zone, which stood for something else before it was answered.
+    pub unsure: bool,
 }
 
 /// All that is known at the end of a run.
@@ -70,6 +71,10 @@ pub struct Evidence {
     pub kept_bytes: Vec<u64>,
     /// Some site was given an old copy of its records.
     pub restored: bool,
+    /// Why the sites do not know each other at the end, if so.
+    pub disagreement: Option<String>,
+    /// Two sites of which one did not see the other for too long, if there were such.
+    pub unseen: Option<String>,
 }
 
 /// What came of a run.
@@ -113,8 +118,9 @@ struct Sea {
     /// What was made, by its number: where, and at which level.
     made: BTreeMap<usize, (Vec<usize>, Level)>,
     asking: Vec<JoinHandle<()>>,
-    zones: Vec<usize>,
-    knows_last: Vec<bool>,
+    late: Option<usize>,
+    /// What the watch over who sees whom has found.
+    unseen: Rc<RefCell<Option<String>>>,
     backups: BTreeMap<usize, Instant>,
     /// What was given back: the site, since when its records were lost, until when.
     restored: Vec<(usize, Instant, Instant)>,
@@ -124,16 +130,20 @@ struct Sea {
 impl Sea {
     fn new(schedule: &Schedule, identities: &Identities) -> Sea {
         let trace = Trace::begin();
-        let network = Network::new(Chance::new(schedule.seed, "network"));
+        let astray = Chance::new(schedule.seed, "datagrams");
+        let network = Network::new(Chance::new(schedule.seed, "network"), astray);
         let mut chance = Chance::new(schedule.seed, "distances");
         for (from, to) in pairs(schedule.sites) {
             let least = chance.between(1, 40);
             let takes = (least, least + chance.between(0, 20));
             network.change(from, to, |path| path.takes = takes);
         }
-        let isles = (0..schedule.sites)
-            .map(|index| Isle::new(index, schedule.seed, &network, identities, &trace))
+        let files = membership::files(schedule);
+        let isles: Vec<Isle> = (0..schedule.sites)
+            .map(|index| Isle::new(index, (schedule.seed, &files), &network, identities, &trace))
             .collect();
+        let (unseen, outlines) = (Rc::default(), isles.iter().map(|isle| isle.outline.clone()).collect());
+        spawn_local(membership::watch(network.clone(), outlines, Rc::clone(&unseen)));
         Sea {
             seed: schedule.seed,
             begin: Instant::now(),
@@ -144,8 +154,8 @@ impl Sea {
             ids: Rc::default(),
             made: BTreeMap::new(),
             asking: Vec::new(),
-            zones: vec![0; schedule.sites],
-            knows_last: vec![true; schedule.sites],
+            late: schedule.late,
+            unseen,
             backups: BTreeMap::new(),
             restored: Vec::new(),
             faults: BTreeMap::new(),
@@ -153,8 +163,8 @@ impl Sea {
     }
 
     async fn follow(&mut self, schedule: &Schedule) {
-        for index in 0..self.isles.len() {
-            self.start(index).await;
+        for index in (0..self.isles.len()).filter(|index| Some(*index) != self.late) {
+            self.isles[index].start().await;
         }
         for step in &schedule.steps {
             sleep_until(self.begin + Duration::from_millis(step.at)).await;
@@ -163,29 +173,6 @@ impl Sea {
                 What::Break(fault) => self.fail(fault).await,
             }
         }
-    }
-
-    async fn start(&mut self, index: usize) {
-        let sites = self.view(index);
-        self.isles[index].start(sites).await;
-    }
-
-    /// The sites as one of them sees them.
-    fn view(&self, index: usize) -> Arc<dyn Sites> {
-        let count = if self.knows_last[index] { self.isles.len() } else { self.isles.len() - 1 };
-        let mut atlas = Atlas::new((0..count).map(site)).unwrap();
-        atlas.set_here(index);
-        let members = zone_members(self.zones[index], self.isles.len());
-        let text = members.iter().map(|member| NAMES[*member]).collect::<Vec<_>>().join(" & ");
-        atlas.define_zone(ZONE, &text, &Dialect::default()).unwrap();
-        let others = (0..count).filter(|other| *other != index);
-        let peers = others.map(|other| (site(other), link_address(other))).collect();
-        Arc::new(Fixed { atlas, peers })
-    }
-
-    fn tell_sites(&self, index: usize) {
-        let view = self.view(index);
-        self.isles[index].with_mesh(|mesh| mesh.set_sites(&view));
     }
 
     async fn fail(&mut self, fault: &Fault) {
@@ -199,7 +186,7 @@ impl Sea {
             Fault::Crash { site, power } => {
                 self.isles[site].crash(if power { Stop::Power } else { Stop::Process });
             }
-            Fault::Start(site) => self.start(site).await,
+            Fault::Start(site) => self.isles[site].start().await,
             Fault::BackUp(site) => {
                 self.isles[site].back_up();
                 self.backups.insert(site, Instant::now());
@@ -210,20 +197,32 @@ impl Sea {
                 if self.isles[site].restore() {
                     self.restored.push((site, since, Instant::now()));
                 }
-                self.start(site).await;
+                self.isles[site].start().await;
             }
             Fault::Disk(site, mood) => self.isles[site].disk.set(mood),
             Fault::App(site, mood) => self.isles[site].app.set(mood),
             Fault::Clock(site, by) => self.isles[site].clock.set(self.isles[site].clock.get() + by),
             Fault::Zone(site, zone) => {
-                self.zones[site] = zone;
-                self.tell_sites(site);
+                let text = Some(zone_text(zone, self.isles.len()));
+                self.isles[site].order(Order::Zone { name: ZONE.to_owned(), text }).await;
             }
-            Fault::Member(site, knows) => {
-                self.knows_last[site] = knows;
-                self.tell_sites(site);
+            Fault::Leave(site) => {
+                self.isles[site].outline.left.set(self.isles[site].view().is_some());
+                self.isles[site].order(Order::Leave).await;
+            }
+            Fault::Return(site) => self.bring_back(site).await,
+            Fault::Quarantine { by, site, on } => {
+                self.isles[site].outline.shunned.set(true);
+                self.isles[by].order(Order::Quarantine { site: NAMES[site].to_owned(), on }).await;
             }
         }
+    }
+
+    /// A site that said goodbye joins again, by the link of another.
+    async fn bring_back(&self, site: usize) {
+        let by = usize::from(site == 0);
+        self.isles[site].order(Order::Join(vec![link_address(by)])).await;
+        self.isles[site].outline.left.set(false);
     }
 
     fn ask(&mut self, ask: Ask) {
@@ -237,11 +236,13 @@ impl Sea {
         };
         let isle = &self.isles[ask.site];
         let (network, trace, app, up) =
-            (self.network.clone(), self.trace.clone(), isle.app.clone(), Rc::clone(&isle.up));
+            (self.network.clone(), self.trace.clone(), isle.app.clone(), Rc::clone(&isle.outline.up));
+        let (known, sites) = (isle.outline.members.borrow().clone(), self.isles.len());
         let (records, ids) = (Rc::clone(&self.records), Rc::clone(&self.ids));
         self.asking.push(spawn_local(async move {
             trace.say(format!("w{} at {}: {}", ask.number, NAMES[ask.site], line(&asked)));
             let since = up.get();
+            let before = known.as_ref().map(archipel::members::Members::snapshot);
             let told = client::ask(&network, &asked).await;
             let well = since.is_some() && up.get() == since;
             let well = well && app.well_since().is_some_and(|well| well <= told.from);
@@ -255,7 +256,25 @@ impl Sea {
             {
                 ids.borrow_mut().insert(ask.number, id.as_str().unwrap_or_default().to_owned());
             }
-            records.borrow_mut().push(Record { ask, members, level, told, well, rolled_back: false });
+            let after = known.filter(|_| up.get() == since).map(|known| known.snapshot());
+            let zones =
+                [&before, &after].map(|view| view.as_ref().and_then(|view| membership::zone_of(view)));
+            let by_zone = matches!(ask.act, Act::Create { zone: Some(_), .. });
+            let unsure = by_zone && (zones[0].is_none() || zones[0] != zones[1]);
+            let out = [before, after]
+                .map(|view| view.map_or(BTreeMap::new(), |view| membership::out(&view, sites)));
+            let out = out[0].iter().filter(|(site, life)| out[1].get(site) == Some(life));
+            let out = out.map(|(site, _)| *site).collect();
+            records.borrow_mut().push(Record {
+                ask,
+                members,
+                level,
+                told,
+                well,
+                rolled_back: false,
+                out,
+                unsure,
+            });
         }));
     }
 
@@ -263,7 +282,9 @@ impl Sea {
     fn whereabouts(&self, ask: &Ask) -> (Vec<usize>, Level) {
         match &ask.act {
             Act::Create { zone: Some(_), level, .. } => {
-                (zone_members(self.zones[ask.site], self.isles.len()), *level)
+                let view = self.isles[ask.site].view();
+                let zone = view.and_then(|view| membership::zone_of(&view));
+                (zone.unwrap_or_else(|| zone_members(0, self.isles.len())), *level)
             }
             Act::Create { members, level, .. } => (members.clone(), *level),
             Act::Add { of }
@@ -339,14 +360,16 @@ impl Sea {
         for index in 0..self.isles.len() {
             self.isles[index].disk.set(disk::Mood::Good);
             self.isles[index].app.set(app::Mood::default());
-            self.knows_last[index] = true;
-            self.start(index).await;
-            self.tell_sites(index);
+            self.isles[index].start().await;
+        }
+        for index in (0..self.isles.len()).filter(|index| self.isles[*index].outline.left.get()) {
+            self.bring_back(index).await;
         }
         for asking in std::mem::take(&mut self.asking) {
             let _ = asking.await;
         }
         sleep(CALM).await;
+        self.end_quarantines().await;
         let unquiet = self.until_quiet().await;
         self.read_at_last().await;
         let evidence = self.evidence(unquiet).await;
@@ -354,7 +377,8 @@ impl Sea {
         for violation in &violations {
             self.trace.say(format!("VIOLATED {}: {}", violation.invariant, violation.what));
         }
-        self.trace.say(format!("the end, after {} segments", self.network.segments()));
+        let (segments, datagrams) = (self.network.segments(), self.network.datagrams_sent());
+        self.trace.say(format!("the end, after {segments} segments and {datagrams} datagrams"));
         let mut requests = BTreeMap::new();
         for record in &evidence.records {
             let told = match record.told.verdict {
@@ -376,6 +400,37 @@ impl Sea {
             isle.crash(Stop::Process);
         }
         report
+    }
+
+    /// Whoever is still kept unused somewhere is used again, as an operator there says.
+    async fn end_quarantines(&self) {
+        for isle in &self.isles {
+            let view = isle.view();
+            let seen = view.as_ref().and_then(|view| view.heard());
+            let shunned = seen.into_iter().flat_map(sites::Snapshot::all).filter(|seen| seen.quarantined);
+            let shunned: BTreeSet<String> = shunned.map(|seen| seen.record.site.to_string()).collect();
+            for site in shunned {
+                isle.order(Order::Quarantine { site, on: false }).await;
+            }
+            // Others hear of it before they are asked to say the same.
+            sleep(Duration::from_secs(2)).await;
+        }
+        for isle in &self.isles {
+            isle.outline.shunned.set(false);
+        }
+    }
+
+    /// Why the sites do not know each other, if so, and do not come to know each other either.
+    async fn disagreement(&self) -> Option<String> {
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            let views: Vec<_> = self.isles.iter().map(Isle::view).collect();
+            let why = membership::disagreement(&views);
+            if why.is_none() || Instant::now() > until {
+                return why;
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
     }
 
     /// Waits until no site waits for another, as the operator of all of them: what is in doubt is looked up in the log
@@ -466,7 +521,16 @@ impl Sea {
             sleep(Duration::from_secs(5)).await;
             kept_bytes = self.kept_bytes().await;
         }
+        let images: Vec<Images> = self.isles.iter().map(|isle| isle.app.images()).collect();
         let mut records = self.records.borrow().clone();
+        for record in records.iter_mut().filter(|record| record.unsure) {
+            // It is where one of its meanings says, or nowhere.
+            let made = Value::from(format!("w{}", record.ask.number));
+            let there = |site: &usize| images[*site].values().any(|image| image.get("made") == Some(&made));
+            let there: Vec<usize> = (0..images.len()).filter(there).collect();
+            let meanings = (0..ZONES).map(|zone| zone_members(zone, images.len()));
+            record.members = meanings.into_iter().find(|members| *members == there).unwrap_or_default();
+        }
         for record in &mut records {
             let lost = |(site, since, until): &(usize, Instant, Instant)| {
                 record.ask.site == *site && record.told.to >= *since && record.told.from <= *until
@@ -479,7 +543,7 @@ impl Sea {
         Evidence {
             sites: self.isles.len(),
             records,
-            images: self.isles.iter().map(|isle| isle.app.images()).collect(),
+            images,
             ledgers: self.isles.iter().map(|isle| isle.app.ledger()).collect(),
             ids: self.ids.borrow().clone(),
             unquiet,
@@ -490,6 +554,8 @@ impl Sea {
                 .collect(),
             kept_bytes,
             restored: !self.restored.is_empty(),
+            disagreement: self.disagreement().await,
+            unseen: self.unseen.borrow().clone(),
         }
     }
 }
@@ -527,7 +593,8 @@ fn kind(fault: &Fault) -> &'static str {
         Fault::App(_, mood) if *mood != app::Mood::default() => "ill service",
         Fault::Clock(..) => "clock jump",
         Fault::Zone(..) => "zone change",
-        Fault::Member(_, false) => "site forgotten",
+        Fault::Leave(_) => "goodbye",
+        Fault::Quarantine { on: true, .. } => "quarantine",
         Fault::Cut { .. }
         | Fault::Slow { .. }
         | Fault::Loss { .. }
@@ -535,6 +602,7 @@ fn kind(fault: &Fault) -> &'static str {
         | Fault::BackUp(_)
         | Fault::Disk(..)
         | Fault::App(..)
-        | Fault::Member(..) => "mended",
+        | Fault::Return(_)
+        | Fault::Quarantine { .. } => "mended",
     }
 }
