@@ -42,6 +42,7 @@ pub const ALL: &[(&str, Invariant)] = &[
     ("services_are_left_in_peace", services_are_left_in_peace),
     ("sites_know_each_other", membership::sites_know_each_other),
     ("the_living_are_found", membership::the_living_are_found),
+    ("a_goodbye_is_heard", membership::a_goodbye_is_heard),
     ("what_is_out_is_not_asked", membership::what_is_out_is_not_asked),
 ];
 

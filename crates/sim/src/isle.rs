@@ -166,7 +166,7 @@ impl Isle {
         let (settings, engine, made) = (self.settings(&members), self.disk.open(), Rc::clone(&mesh));
         let start = self.membership(config);
         self.outline.members.replace(Some(members.clone()));
-        self.outline.left.set(false);
+        self.outline.left.set(None);
         if let Some(tasks) = &*tasks.borrow() {
             tasks.spawn_local(async move {
                 let started = Mesh::start_here(settings, Audit::none(), [7; 16], engine, machine()).await;

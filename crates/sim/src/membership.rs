@@ -27,6 +27,8 @@ use crate::world::{app_host, mesh_host};
 pub const ZONE: &str = "lot";
 /// Two sites that run, with nothing in the way between them, have found each other after this time.
 const FINDING: Duration = Duration::from_secs(30);
+/// And heard of a goodbye after this.
+const HEARING: Duration = Duration::from_secs(5);
 /// How often somebody looks whether they have.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -142,33 +144,52 @@ pub struct Outline {
     pub members: Rc<RefCell<Option<Members>>>,
     /// Since when it runs.
     pub up: Rc<Cell<Option<Instant>>>,
-    /// It said goodbye.
-    pub left: Rc<Cell<bool>>,
+    /// When it said goodbye, if it is not back.
+    pub left: Rc<Cell<Option<Instant>>>,
+    /// When it came back.
+    pub back: Rc<Cell<Option<Instant>>>,
     /// Somebody ordered that it must not be used.
     pub shunned: Rc<Cell<bool>>,
 }
 
-/// Looks again and again whether sites that could see each other do. The first that do not, for too long, are noted.
-pub async fn watch(network: Network, sites: Vec<Outline>, found: Rc<RefCell<Option<String>>>) {
-    let mut since = BTreeMap::<(usize, usize), Instant>::new();
+/// What was seen of the sites from outside while they ran: the first of each kind.
+#[derive(Clone, Debug, Default)]
+pub struct Watched {
+    /// One that did not see another for too long.
+    pub unseen: Option<String>,
+    /// One that did not hear that another left.
+    pub unheard: Option<String>,
+}
+
+/// Looks again and again whether sites that could know of each other what is so do.
+pub async fn watch(network: Network, sites: Vec<Outline>, watched: Rc<RefCell<Watched>>) {
     loop {
         sleep(LOOK).await;
         for (from, one) in sites.iter().enumerate() {
             for (to, other) in sites.iter().enumerate().filter(|(to, _)| *to != from) {
-                let runs =
-                    |site: &Outline| site.up.get().is_some() && !site.left.get() && !site.shunned.get();
-                let well =
-                    runs(one) && runs(other) && network.is_clear(from, to) && network.is_clear(to, from);
-                let members = one.members.borrow().clone();
-                let blind = members.and_then(|members| blind(&members.snapshot(), to));
-                let (true, Some(why)) = (well, blind) else {
-                    since.remove(&(from, to));
-                    continue;
-                };
-                let begun = *since.entry((from, to)).or_insert_with(Instant::now);
-                if begun.elapsed() > FINDING {
-                    let why = format!("{} {why}: {}, for {FINDING:?}", NAMES[from], NAMES[to]);
-                    found.borrow_mut().get_or_insert(why);
+                let runs = [one.up.get(), other.up.get(), network.clear_since(from, to)];
+                let [Some(up), Some(other_up), Some(clear)] = runs else { continue };
+                let Some(view) = one.members.borrow().as_ref().map(Members::snapshot) else { continue };
+                let (since, quiet) = (up.max(other_up).max(clear), one.left.get().is_some());
+                let mut watched = watched.borrow_mut();
+                match other.left.get() {
+                    // Whoever was cut off then is told by others, in their own time.
+                    Some(left) if since <= left && left.elapsed() > HEARING => {
+                        if view.find(NAMES[to]).is_some() {
+                            let why = || format!("{} has not heard that {} left", NAMES[from], NAMES[to]);
+                            watched.unheard.get_or_insert_with(why);
+                        }
+                    }
+                    Some(_) => {}
+                    None if quiet || one.shunned.get() || other.shunned.get() => {}
+                    None => {
+                        let back =
+                            other.back.get().into_iter().chain(one.back.get()).fold(since, Instant::max);
+                        if let Some(why) = blind(&view, to).filter(|_| back.elapsed() > FINDING) {
+                            let why = || format!("{} {why}: {}", NAMES[from], NAMES[to]);
+                            watched.unseen.get_or_insert_with(why);
+                        }
+                    }
                 }
             }
         }

@@ -43,6 +43,12 @@ pub struct Path {
     pub slow: bool,
 }
 
+impl Path {
+    fn is_clear(&self) -> bool {
+        !self.cut && !self.slow && self.loss == 0
+    }
+}
+
 impl Default for Path {
     fn default() -> Path {
         Path { takes: (2, 8), loss: 0, cut: false, slow: false }
@@ -64,7 +70,10 @@ pub struct Network(Arc<Mutex<Inner>>);
 
 struct Inner {
     chance: Chance,
+    begun: Instant,
     paths: BTreeMap<(usize, usize), Path>,
+    /// When a path was changed last, for those that something was in the way of.
+    cleared: BTreeMap<(usize, usize), Instant>,
     doors: BTreeMap<SocketAddr, Arc<Mutex<Landing>>>,
     pipes: Vec<Weak<Mutex<Pipe>>>,
     mailboxes: BTreeMap<SocketAddr, Arc<Mutex<Mailbox>>>,
@@ -120,7 +129,9 @@ impl Network {
     pub fn new(chance: Chance, astray: Chance) -> Network {
         Network(Arc::new(Mutex::new(Inner {
             chance,
+            begun: Instant::now(),
             paths: BTreeMap::new(),
+            cleared: BTreeMap::new(),
             doors: BTreeMap::new(),
             pipes: Vec::new(),
             mailboxes: BTreeMap::new(),
@@ -136,8 +147,12 @@ impl Network {
     pub fn change(&self, from: usize, to: usize, change: impl FnOnce(&mut Path)) {
         let mut inner = lock(&self.0);
         let path = inner.paths.entry((from, to)).or_default();
-        let was_cut = path.cut;
+        let (was_cut, was_clear) = (path.cut, path.is_clear());
         change(path);
+        let path = *path;
+        if !was_clear || !path.is_clear() {
+            inner.cleared.insert((from, to), Instant::now());
+        }
         if !was_cut || path.cut {
             return;
         }
@@ -149,11 +164,14 @@ impl Network {
         }
     }
 
-    /// Whether nothing is in the way from one site to another.
+    /// Since when nothing is in the way from one site to another, in either direction; nothing where something is.
     #[must_use]
-    pub fn is_clear(&self, from: usize, to: usize) -> bool {
-        let path = lock(&self.0).paths.get(&(from, to)).copied().unwrap_or_default();
-        !path.cut && !path.slow && path.loss == 0
+    pub fn clear_since(&self, one: usize, other: usize) -> Option<Instant> {
+        let inner = lock(&self.0);
+        let ways = [(one, other), (other, one)];
+        let clear = ways.iter().all(|way| inner.paths.get(way).is_none_or(Path::is_clear));
+        let begun = ways.iter().filter_map(|way| inner.cleared.get(way)).max();
+        clear.then(|| begun.copied().unwrap_or(inner.begun))
     }
 
     /// Breaks all connections between two sites.

@@ -17,7 +17,7 @@ use crate::client::{self, Asked, Told, Verdict};
 use crate::disk;
 use crate::invariants::{self, Violation};
 use crate::isle::{Identities, Isle, NAMES, link_address, site};
-use crate::membership::{self, ZONE, zone_text};
+use crate::membership::{self, Watched, ZONE, zone_text};
 use crate::network::{Network, Path, Stop};
 use crate::schedule::{Act, Ask, Fault, Level, Schedule, What, ZONES, zone_members};
 use crate::trace::Trace;
@@ -73,8 +73,8 @@ pub struct Evidence {
     pub restored: bool,
     /// Why the sites do not know each other at the end, if so.
     pub disagreement: Option<String>,
-    /// Two sites of which one did not see the other for too long, if there were such.
-    pub unseen: Option<String>,
+    /// What was seen of their knowledge of each other while they ran.
+    pub watched: Watched,
 }
 
 /// What came of a run.
@@ -119,8 +119,7 @@ struct Sea {
     made: BTreeMap<usize, (Vec<usize>, Level)>,
     asking: Vec<JoinHandle<()>>,
     late: Option<usize>,
-    /// What the watch over who sees whom has found.
-    unseen: Rc<RefCell<Option<String>>>,
+    watched: Rc<RefCell<Watched>>,
     backups: BTreeMap<usize, Instant>,
     /// What was given back: the site, since when its records were lost, until when.
     restored: Vec<(usize, Instant, Instant)>,
@@ -142,8 +141,8 @@ impl Sea {
         let isles: Vec<Isle> = (0..schedule.sites)
             .map(|index| Isle::new(index, (schedule.seed, &files), &network, identities, &trace))
             .collect();
-        let (unseen, outlines) = (Rc::default(), isles.iter().map(|isle| isle.outline.clone()).collect());
-        spawn_local(membership::watch(network.clone(), outlines, Rc::clone(&unseen)));
+        let (watched, outlines) = (Rc::default(), isles.iter().map(|isle| isle.outline.clone()).collect());
+        spawn_local(membership::watch(network.clone(), outlines, Rc::clone(&watched)));
         Sea {
             seed: schedule.seed,
             begin: Instant::now(),
@@ -155,7 +154,7 @@ impl Sea {
             made: BTreeMap::new(),
             asking: Vec::new(),
             late: schedule.late,
-            unseen,
+            watched,
             backups: BTreeMap::new(),
             restored: Vec::new(),
             faults: BTreeMap::new(),
@@ -207,7 +206,7 @@ impl Sea {
                 self.isles[site].order(Order::Zone { name: ZONE.to_owned(), text }).await;
             }
             Fault::Leave(site) => {
-                self.isles[site].outline.left.set(self.isles[site].view().is_some());
+                self.isles[site].outline.left.set(self.isles[site].view().map(|_| Instant::now()));
                 self.isles[site].order(Order::Leave).await;
             }
             Fault::Return(site) => self.bring_back(site).await,
@@ -222,7 +221,9 @@ impl Sea {
     async fn bring_back(&self, site: usize) {
         let by = usize::from(site == 0);
         self.isles[site].order(Order::Join(vec![link_address(by)])).await;
-        self.isles[site].outline.left.set(false);
+        let outline = &self.isles[site].outline;
+        outline.left.set(None);
+        outline.back.set(Some(Instant::now()));
     }
 
     fn ask(&mut self, ask: Ask) {
@@ -362,7 +363,7 @@ impl Sea {
             self.isles[index].app.set(app::Mood::default());
             self.isles[index].start().await;
         }
-        for index in (0..self.isles.len()).filter(|index| self.isles[*index].outline.left.get()) {
+        for index in (0..self.isles.len()).filter(|index| self.isles[*index].outline.left.get().is_some()) {
             self.bring_back(index).await;
         }
         for asking in std::mem::take(&mut self.asking) {
@@ -416,6 +417,7 @@ impl Sea {
             sleep(Duration::from_secs(2)).await;
         }
         for isle in &self.isles {
+            isle.outline.back.set(Some(Instant::now()));
             isle.outline.shunned.set(false);
         }
     }
@@ -555,7 +557,7 @@ impl Sea {
             kept_bytes,
             restored: !self.restored.is_empty(),
             disagreement: self.disagreement().await,
-            unseen: self.unseen.borrow().clone(),
+            watched: self.watched.borrow().clone(),
         }
     }
 }

@@ -12,7 +12,12 @@ pub(super) fn sites_know_each_other(evidence: &Evidence) -> Result<(), String> {
 
 /// A site that runs, and that another can reach and be reached by, is not dead to that one for good, nor unknown.
 pub(super) fn the_living_are_found(evidence: &Evidence) -> Result<(), String> {
-    evidence.unseen.clone().map_or(Ok(()), Err)
+    evidence.watched.unseen.clone().map_or(Ok(()), Err)
+}
+
+/// Whoever could hear a goodbye knows the site no more.
+pub(super) fn a_goodbye_is_heard(evidence: &Evidence) -> Result<(), String> {
+    evidence.watched.unheard.clone().map_or(Ok(()), Err)
 }
 
 /// A site that left, is in quarantine or is not known yet is not asked by those who know that: no answer has one of it.
