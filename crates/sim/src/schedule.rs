@@ -290,7 +290,7 @@ impl Schedule {
         if maker.backups {
             maker.roll_back(length);
         }
-        let late = maker.come_late(seed, length);
+        let late = maker.change_sites(seed, length);
         maker.steps.sort_by_key(|step| step.at);
         Schedule { seed, sites, late, steps: maker.steps }
     }
@@ -462,20 +462,32 @@ impl Maker {
                 self.add(at, Fault::Zone(site, zone));
             }
             95..=96 => self.leave(site, at, until),
-            97 => {
-                self.add(at, Fault::Quarantine { by: from, site: to, on: true });
-                self.add(until, Fault::Quarantine { by: from, site: to, on: false });
-            }
+            97 => self.quarantine(from, to, at, until),
             _ => self.reset(at, from, to),
         }
     }
 
-    /// In some runs the last site starts when the others have been there for a while.
-    fn come_late(&mut self, seed: u64, length: u64) -> Option<usize> {
-        let mut chance = Chance::new(seed, "late");
+    /// Who is there changes, in most runs once or twice: and in some the last site starts when the others have been there
+    /// for a while.
+    fn change_sites(&mut self, seed: u64, length: u64) -> Option<usize> {
+        let mut chance = Chance::new(seed, "sites");
+        for _ in 0..chance.below(3) {
+            let (at, site) = (chance.between(1_000, length), chance.index(self.sites));
+            let until = at + chance.between(2_000, 15_000);
+            match chance.below(4) {
+                0 | 1 => self.leave(site, at, until),
+                2 => self.quarantine((site + 1) % self.sites, site, at, until),
+                _ => self.add(at, Fault::Zone(site, chance.index(ZONES))),
+            }
+        }
         let late = chance.percent(20).then_some(self.sites - 1)?;
         self.add(chance.between(500, length / 2), Fault::Start(late));
         Some(late)
+    }
+
+    fn quarantine(&mut self, by: usize, site: usize, at: u64, until: u64) {
+        self.add(at, Fault::Quarantine { by, site, on: true });
+        self.add(until, Fault::Quarantine { by, site, on: false });
     }
 
     /// A site says goodbye. It goes on, and comes back, or ends, and starts again.
