@@ -10,6 +10,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
+    clippy::missing_panics_doc,
     reason = "what cannot be is a fault of the simulator: the run ends there, and its seed is known"
 )]
 

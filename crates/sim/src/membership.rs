@@ -95,15 +95,39 @@ pub fn zone_of(view: &View) -> Option<Vec<usize>> {
     names.map(|name| NAMES.iter().position(|known| *known == name)).collect()
 }
 
-/// The sites that another must not ask, and which life of each that is said of.
-#[must_use]
-pub fn out(view: &View, sites: usize) -> BTreeMap<usize, Option<u64>> {
-    let is_out = |site: &usize| match view.find(NAMES[*site]) {
-        Some(at) => view.standing(at) == Standing::Quarantined,
-        None => true,
-    };
-    let life = |site: usize| Some(view.heard()?.site(NAMES[site])?.record.epoch);
-    (0..sites).filter(is_out).map(|site| (site, life(site))).collect()
+/// What a site saw of the others at one moment: nothing, if it did not run.
+#[derive(Debug, Default)]
+pub struct Sight {
+    zone: Option<Vec<usize>>,
+    /// The sites that it must not ask, and which life of each that is said of.
+    out: BTreeMap<usize, Option<u64>>,
+}
+
+impl Sight {
+    /// What a view shows.
+    #[must_use]
+    pub fn of(view: &View, sites: usize) -> Sight {
+        let is_out = |site: &usize| match view.find(NAMES[*site]) {
+            Some(at) => view.standing(at) == Standing::Quarantined,
+            None => true,
+        };
+        let life = |site: usize| Some(view.heard()?.site(NAMES[site])?.record.epoch);
+        let out = (0..sites).filter(is_out).map(|site| (site, life(site))).collect();
+        Sight { zone: zone_of(view), out }
+    }
+
+    /// The sites that it must not ask at a later moment either, and were not back in between.
+    #[must_use]
+    pub fn still_out(&self, later: &Sight) -> Vec<usize> {
+        let still = self.out.iter().filter(|(site, life)| later.out.get(site) == Some(life));
+        still.map(|(site, _)| *site).collect()
+    }
+
+    /// Whether the zone is known, and the same at a later moment.
+    #[must_use]
+    pub fn has_zone_of(&self, later: &Sight) -> bool {
+        self.zone.is_some() && self.zone == later.zone
+    }
 }
 
 /// Why one site does not see another as it should, if so.
@@ -170,26 +194,24 @@ pub async fn watch(network: Network, sites: Vec<Outline>, watched: Rc<RefCell<Wa
                 let runs = [one.up.get(), other.up.get(), network.clear_since(from, to)];
                 let [Some(up), Some(other_up), Some(clear)] = runs else { continue };
                 let Some(view) = one.members.borrow().as_ref().map(Members::snapshot) else { continue };
-                let (since, quiet) = (up.max(other_up).max(clear), one.left.get().is_some());
+                let back = one.back.get().into_iter().chain(other.back.get());
+                let since = back.fold(up.max(other_up).max(clear), Instant::max);
+                if one.left.get().is_some() || one.shunned.get() || other.shunned.get() {
+                    continue;
+                }
                 let mut watched = watched.borrow_mut();
-                match other.left.get() {
-                    // Whoever was cut off then is told by others, in their own time.
-                    Some(left) if since <= left && left.elapsed() > HEARING => {
-                        if view.find(NAMES[to]).is_some() {
-                            let why = || format!("{} has not heard that {} left", NAMES[from], NAMES[to]);
-                            watched.unheard.get_or_insert_with(why);
-                        }
+                // Whoever was cut off then, or new, is told by others, in their own time.
+                let heard = |left: Instant| since + HEARING <= left && left.elapsed() > HEARING;
+                match (other.left.get(), blind(&view, to)) {
+                    (Some(left), _) if heard(left) && view.find(NAMES[to]).is_some() => {
+                        let why = || format!("{} has not heard that {} left", NAMES[from], NAMES[to]);
+                        watched.unheard.get_or_insert_with(why);
                     }
-                    Some(_) => {}
-                    None if quiet || one.shunned.get() || other.shunned.get() => {}
-                    None => {
-                        let back =
-                            other.back.get().into_iter().chain(one.back.get()).fold(since, Instant::max);
-                        if let Some(why) = blind(&view, to).filter(|_| back.elapsed() > FINDING) {
-                            let why = || format!("{} {why}: {}", NAMES[from], NAMES[to]);
-                            watched.unseen.get_or_insert_with(why);
-                        }
+                    (None, Some(why)) if since.elapsed() > FINDING => {
+                        let why = || format!("{} {why}: {}", NAMES[from], NAMES[to]);
+                        watched.unseen.get_or_insert_with(why);
                     }
+                    _ => {}
                 }
             }
         }

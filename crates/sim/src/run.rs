@@ -1,11 +1,13 @@
 //! One run: a schedule in one thread, under a clock that moves on when nothing else can.
 
+mod members;
+
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use archipel::members::Order;
+use archipel::members::{Members, Order};
 use replica::OpId;
 use serde_json::{Value, json};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
@@ -16,8 +18,8 @@ use crate::chance::Chance;
 use crate::client::{self, Asked, Told, Verdict};
 use crate::disk;
 use crate::invariants::{self, Violation};
-use crate::isle::{Identities, Isle, NAMES, link_address, site};
-use crate::membership::{self, Watched, ZONE, zone_text};
+use crate::isle::{Identities, Isle, NAMES, site};
+use crate::membership::{self, Sight, Watched, ZONE, zone_text};
 use crate::network::{Network, Path, Stop};
 use crate::schedule::{Act, Ask, Fault, Level, Schedule, What, ZONES, zone_members};
 use crate::trace::Trace;
@@ -217,15 +219,6 @@ impl Sea {
         }
     }
 
-    /// A site that said goodbye joins again, by the link of another.
-    async fn bring_back(&self, site: usize) {
-        let by = usize::from(site == 0);
-        self.isles[site].order(Order::Join(vec![link_address(by)])).await;
-        let outline = &self.isles[site].outline;
-        outline.left.set(None);
-        outline.back.set(Some(Instant::now()));
-    }
-
     fn ask(&mut self, ask: Ask) {
         let (members, level) = self.whereabouts(&ask);
         if let Act::Create { .. } = ask.act {
@@ -243,7 +236,8 @@ impl Sea {
         self.asking.push(spawn_local(async move {
             trace.say(format!("w{} at {}: {}", ask.number, NAMES[ask.site], line(&asked)));
             let since = up.get();
-            let before = known.as_ref().map(archipel::members::Members::snapshot);
+            let sight = |known: &Members| Sight::of(&known.snapshot(), sites);
+            let before = known.as_ref().map(sight).unwrap_or_default();
             let told = client::ask(&network, &asked).await;
             let well = since.is_some() && up.get() == since;
             let well = well && app.well_since().is_some_and(|well| well <= told.from);
@@ -257,15 +251,9 @@ impl Sea {
             {
                 ids.borrow_mut().insert(ask.number, id.as_str().unwrap_or_default().to_owned());
             }
-            let after = known.filter(|_| up.get() == since).map(|known| known.snapshot());
-            let zones =
-                [&before, &after].map(|view| view.as_ref().and_then(|view| membership::zone_of(view)));
+            let after = known.as_ref().filter(|_| up.get() == since).map(sight).unwrap_or_default();
             let by_zone = matches!(ask.act, Act::Create { zone: Some(_), .. });
-            let unsure = by_zone && (zones[0].is_none() || zones[0] != zones[1]);
-            let out = [before, after]
-                .map(|view| view.map_or(BTreeMap::new(), |view| membership::out(&view, sites)));
-            let out = out[0].iter().filter(|(site, life)| out[1].get(site) == Some(life));
-            let out = out.map(|(site, _)| *site).collect();
+            let (out, unsure) = (before.still_out(&after), by_zone && !before.has_zone_of(&after));
             records.borrow_mut().push(Record {
                 ask,
                 members,
@@ -283,8 +271,7 @@ impl Sea {
     fn whereabouts(&self, ask: &Ask) -> (Vec<usize>, Level) {
         match &ask.act {
             Act::Create { zone: Some(_), level, .. } => {
-                let view = self.isles[ask.site].view();
-                let zone = view.and_then(|view| membership::zone_of(&view));
+                let zone = self.isles[ask.site].view().and_then(|view| membership::zone_of(&view));
                 (zone.unwrap_or_else(|| zone_members(0, self.isles.len())), *level)
             }
             Act::Create { members, level, .. } => (members.clone(), *level),
@@ -403,38 +390,6 @@ impl Sea {
         report
     }
 
-    /// Whoever is still kept unused somewhere is used again, as an operator there says.
-    async fn end_quarantines(&self) {
-        for isle in &self.isles {
-            let view = isle.view();
-            let seen = view.as_ref().and_then(|view| view.heard());
-            let shunned = seen.into_iter().flat_map(sites::Snapshot::all).filter(|seen| seen.quarantined);
-            let shunned: BTreeSet<String> = shunned.map(|seen| seen.record.site.to_string()).collect();
-            for site in shunned {
-                isle.order(Order::Quarantine { site, on: false }).await;
-            }
-            // Others hear of it before they are asked to say the same.
-            sleep(Duration::from_secs(2)).await;
-        }
-        for isle in &self.isles {
-            isle.outline.back.set(Some(Instant::now()));
-            isle.outline.shunned.set(false);
-        }
-    }
-
-    /// Why the sites do not know each other, if so, and do not come to know each other either.
-    async fn disagreement(&self) -> Option<String> {
-        let until = Instant::now() + Duration::from_secs(20);
-        loop {
-            let views: Vec<_> = self.isles.iter().map(Isle::view).collect();
-            let why = membership::disagreement(&views);
-            if why.is_none() || Instant::now() > until {
-                return why;
-            }
-            sleep(Duration::from_secs(1)).await;
-        }
-    }
-
     /// Waits until no site waits for another, as the operator of all of them: what is in doubt is looked up in the log
     /// of the service, and settled.
     async fn until_quiet(&self) -> Option<String> {
@@ -523,6 +478,7 @@ impl Sea {
             sleep(Duration::from_secs(5)).await;
             kept_bytes = self.kept_bytes().await;
         }
+        let disagreement = self.disagreement().await;
         let images: Vec<Images> = self.isles.iter().map(|isle| isle.app.images()).collect();
         let mut records = self.records.borrow().clone();
         for record in records.iter_mut().filter(|record| record.unsure) {
@@ -556,7 +512,7 @@ impl Sea {
                 .collect(),
             kept_bytes,
             restored: !self.restored.is_empty(),
-            disagreement: self.disagreement().await,
+            disagreement,
             watched: self.watched.borrow().clone(),
         }
     }
