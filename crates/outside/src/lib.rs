@@ -29,3 +29,13 @@ pub fn random(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
     }
     getrandom::fill(bytes)
 }
+
+/// Does what may wait for a disk on a thread for such things. In a world of its own it is done at once: what comes of it
+/// must not depend on which thread is faster. Nothing, if it did not come to its end.
+pub async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    #[cfg(feature = "sim")]
+    if world::current().is_some() {
+        return Some(work());
+    }
+    tokio::task::spawn_blocking(work).await.ok()
+}

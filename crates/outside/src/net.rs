@@ -6,10 +6,10 @@ use std::net::{SocketAddr, TcpListener as StdListener};
 use socket2::{Domain, Protocol, Socket, Type};
 
 #[cfg(not(feature = "sim"))]
-pub use tokio::net::{TcpListener, TcpStream};
+pub use tokio::net::{TcpListener, TcpStream, UdpSocket};
 
 #[cfg(feature = "sim")]
-pub use crate::world::net::{TcpListener, TcpStream};
+pub use crate::world::net::{TcpListener, TcpStream, UdpSocket};
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -100,6 +100,20 @@ pub async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
         return Ok(TcpStream::World(world.connect(address).await?));
     }
     tokio::net::TcpStream::connect(address).await.map(from_system)
+}
+
+/// What sends and receives datagrams at an address, on the current runtime.
+pub fn datagrams(at: SocketAddr) -> io::Result<UdpSocket> {
+    #[cfg(feature = "sim")]
+    if let Some(world) = crate::world::current() {
+        return Ok(UdpSocket::World(world.datagrams(at)?));
+    }
+    let socket = std::net::UdpSocket::bind(at)?;
+    socket.set_nonblocking(true)?;
+    let socket = tokio::net::UdpSocket::from_std(socket)?;
+    #[cfg(feature = "sim")]
+    let socket = UdpSocket::System(socket);
+    Ok(socket)
 }
 
 /// The system's own connection, where it is one.

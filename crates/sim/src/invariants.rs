@@ -1,5 +1,7 @@
 //! What must hold after a run. Each attacks a promise of the architecture, or of `docs/requests.md`.
 
+mod membership;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -39,6 +41,10 @@ pub const ALL: &[(&str, Invariant)] = &[
     ("scope_sites_never_lies", scope_sites_never_lies),
     ("queues_are_bounded", queues_are_bounded),
     ("services_are_left_in_peace", services_are_left_in_peace),
+    ("sites_know_each_other", membership::sites_know_each_other),
+    ("the_living_are_found", membership::the_living_are_found),
+    ("a_goodbye_is_heard", membership::a_goodbye_is_heard),
+    ("what_is_out_is_not_asked", membership::what_is_out_is_not_asked),
 ];
 
 /// What does not hold.

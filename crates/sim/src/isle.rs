@@ -8,11 +8,12 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use archipel::members::{Members, Order, Start, View};
 use link::{Authority, Identity, Revoked};
 use mesh::upstream::Target;
-use mesh::{Audit, Limits, Link, Mesh, Replication, Service, Settings, Sites, Timeouts};
+use mesh::{Audit, Limits, Link, Mesh, Replication, Service, Settings, Timeouts};
 use outside::world::{self, World};
 use profile::Profile;
 use scope::{Dialect, Site};
@@ -23,13 +24,15 @@ use tokio::time::Instant;
 use crate::app::{App, Images};
 use crate::chance::Chance;
 use crate::disk::{Copy, Disk};
+use crate::membership::{File, Outline, config};
 use crate::network::{Network, Stop};
 use crate::trace::Trace;
-use crate::world::{Outside, app_host, mesh_host};
+use crate::world::{Outside, app_host, beginning, mesh_host};
 
 /// What clients, services and sites are at.
 pub const PUBLIC: u16 = 80;
-const SERVICE: u16 = 9292;
+/// See there.
+pub const SERVICE: u16 = 9292;
 const LINK: u16 = 7000;
 
 /// The sites of a run are the first of these.
@@ -53,7 +56,19 @@ impl Identities {
     #[must_use]
     pub fn make() -> Identities {
         let authority = Authority::create("Simulation").unwrap();
-        Identities(NAMES.iter().map(|name| Arc::new(authority.issue(name).unwrap())).collect())
+        // Connections go by the real clock, and datagrams by those of the run.
+        let (now, begin, month) = (SystemTime::now(), beginning(), Duration::from_hours(30 * 24));
+        let (from, until) = (now.min(begin) - month, now.max(begin) + month);
+        // All certificates of one length, in every process: whether one fits into a datagram depends on it.
+        let usual = |identity: &Identity| {
+            let signature = identity.certificate().last_chunk::<74>();
+            signature.is_some_and(|signature| signature.starts_with(&[3, 0x48, 0, 0x30, 0x45]))
+        };
+        let issue = |name: &&str| {
+            let mut some = std::iter::repeat_with(|| authority.issue_between(name, from, until).unwrap());
+            Arc::new(some.find(usual).unwrap())
+        };
+        Identities(NAMES.iter().map(issue).collect())
     }
 }
 
@@ -75,21 +90,32 @@ pub struct Isle {
     begin: Instant,
     trace: Trace,
     running: Option<Running>,
-    backup: Option<(Copy, Images)>,
-    /// Since when its mesh runs.
-    pub up: Rc<Cell<Option<Instant>>>,
+    backup: Option<(Copy, Images, Option<Vec<u8>>)>,
+    /// What others may look at.
+    pub outline: Outline,
+    file: File,
+    sites: usize,
 }
 
 struct Running {
     tasks: Rc<RefCell<Option<LocalSet>>>,
     world: Rc<dyn World>,
-    mesh: Rc<RefCell<Option<Result<Mesh, String>>>>,
+    mesh: Started,
 }
+
+/// A mesh, once it runs, or why it does not.
+type Started = Rc<RefCell<Option<Result<Arc<Mesh>, String>>>>;
 
 impl Isle {
     /// A site that does not run yet.
     #[must_use]
-    pub fn new(index: usize, seed: u64, network: &Network, identities: &Identities, trace: &Trace) -> Isle {
+    pub fn new(
+        index: usize,
+        (seed, files): (u64, &[File]),
+        network: &Network,
+        identities: &Identities,
+        trace: &Trace,
+    ) -> Isle {
         let name = NAMES[index];
         let app = App::new(name, Chance::new(seed, &format!("app {name}")), trace);
         spawn_local(app.clone().serve(network.clone(), SocketAddr::new(app_host(index), SERVICE)));
@@ -100,6 +126,8 @@ impl Isle {
             std::fs::write(&path, [7; 32]).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         }
+        std::fs::write(directory.path().join("images.toml"), PROFILE).unwrap();
+        identities.0[index].save(directory.path()).unwrap();
         Isle {
             index,
             app,
@@ -114,12 +142,14 @@ impl Isle {
             trace: trace.clone(),
             running: None,
             backup: None,
-            up: Rc::default(),
+            outline: Outline::default(),
+            file: files[index].clone(),
+            sites: files.len(),
         }
     }
 
-    /// Starts its mesh, which sees the sites so. It runs when this returns.
-    pub async fn start(&mut self, sites: Arc<dyn Sites>) {
+    /// Starts its mesh and its membership. Both run when this returns.
+    pub async fn start(&mut self) {
         if self.running.is_some() {
             return;
         }
@@ -130,12 +160,24 @@ impl Isle {
         let outside = Outside::new(host, &self.network, chance, self.begin, &self.clock);
         let world: Rc<dyn World> = Rc::new(outside);
         let tasks = Rc::new(RefCell::new(Some(LocalSet::new())));
-        let mesh = Rc::<RefCell<Option<Result<Mesh, String>>>>::default();
-        let (settings, engine, made) = (self.settings(sites), self.disk.open(), Rc::clone(&mesh));
+        let mesh = Started::default();
+        let config = config(self.index, self.directory.path(), &self.file, self.sites);
+        let (members, inbox) = Members::new(&config);
+        let (settings, engine, made) = (self.settings(&members), self.disk.open(), Rc::clone(&mesh));
+        let start = self.membership(config);
+        self.outline.members.replace(Some(members.clone()));
+        self.outline.left.set(None);
         if let Some(tasks) = &*tasks.borrow() {
             tasks.spawn_local(async move {
                 let started = Mesh::start_here(settings, Audit::none(), [7; 16], engine, machine()).await;
-                made.replace(Some(started.map_err(|error| error.to_string())));
+                let mut started = started.map(Arc::new).map_err(|error| error.to_string());
+                if let Ok(mesh) = &started {
+                    match inbox.start_here(start).await {
+                        Ok(()) => members.attach(mesh),
+                        Err(error) => started = Err(format!("its membership: {error}")),
+                    }
+                }
+                made.replace(Some(started));
             });
         }
         spawn_local(Driven { tasks: Rc::clone(&tasks), world: Rc::clone(&world) });
@@ -146,13 +188,14 @@ impl Isle {
         let fault = mesh.borrow().as_ref().and_then(|made| made.as_ref().err().cloned());
         let how = fault.map_or("runs".to_owned(), |fault| format!("does not start: {fault}"));
         self.trace.say(format!("{}: {how}", NAMES[self.index]));
-        self.up.set(Some(Instant::now()));
+        self.outline.up.set(Some(Instant::now()));
     }
 
     /// Ends its mesh at this moment.
     pub fn crash(&mut self, how: Stop) {
         let Some(running) = self.running.take() else { return };
-        self.up.set(None);
+        self.outline.up.set(None);
+        self.outline.members.replace(None);
         self.network.stop(mesh_host(self.index), how);
         let (kept, lost) = self.disk.crash();
         self.trace.say(format!(
@@ -168,24 +211,50 @@ impl Isle {
 
     /// Remembers what is durable here, and in its service, now.
     pub fn back_up(&mut self) {
-        self.backup = Some((self.disk.copy(), self.app.images()));
+        self.backup = Some((self.disk.copy(), self.app.images(), std::fs::read(self.known()).ok()));
     }
 
     /// Puts both back, where something was remembered. Its mesh must not run.
     pub fn restore(&mut self) -> bool {
-        let Some((copy, images)) = self.backup.take().filter(|_| self.running.is_none()) else {
+        let Some((copy, images, known)) = self.backup.take().filter(|_| self.running.is_none()) else {
             return false;
         };
         self.disk.restore(&copy);
         self.app.restore(images);
+        match known {
+            Some(known) => std::fs::write(self.known(), known).unwrap(),
+            None => drop(std::fs::remove_file(self.known())),
+        }
         true
+    }
+
+    /// Where its membership keeps whom it knows.
+    fn known(&self) -> std::path::PathBuf {
+        self.directory.path().join("state").join("members")
+    }
+
+    /// The sites as it sees them now, if it runs.
+    #[must_use]
+    pub fn view(&self) -> Option<Arc<View>> {
+        Some(self.outline.members.borrow().as_ref()?.snapshot())
+    }
+
+    /// Orders something of its membership, if it runs, as an operator there does.
+    pub async fn order(&self, order: Order) {
+        let members = self.outline.members.borrow().clone();
+        let Some(members) = members else { return };
+        let said = match members.order(order.clone()).await {
+            Ok(()) => "so it is".to_owned(),
+            Err(why) => why,
+        };
+        self.trace.say(format!("{}: {order:?}: {said}", NAMES[self.index]));
     }
 
     /// Asks something of its mesh, if it runs.
     pub fn with_mesh<T>(&self, ask: impl FnOnce(&Mesh) -> T) -> Option<T> {
         let running = self.running.as_ref()?;
         let mesh = running.mesh.borrow();
-        mesh.as_ref()?.as_ref().ok().map(ask)
+        mesh.as_ref()?.as_ref().ok().map(|mesh| ask(mesh))
     }
 
     /// What its mesh said when it did not start.
@@ -194,7 +263,18 @@ impl Isle {
         self.running.as_ref()?.mesh.borrow().as_ref()?.as_ref().err().cloned()
     }
 
-    fn settings(&self, sites: Arc<dyn Sites>) -> Settings {
+    fn membership(&self, config: archipel::config::Config) -> Start {
+        let (trace, name) = (self.trace.clone(), NAMES[self.index]);
+        Start {
+            config,
+            address: SocketAddr::new(mesh_host(self.index), LINK),
+            identity: Arc::clone(&self.identity),
+            revoked: Revoked::default(),
+            say: Box::new(move |line| trace.say(format!("{name}: {line}"))),
+        }
+    }
+
+    fn settings(&self, members: &Members) -> Settings {
         let profile = Profile::read(PROFILE).unwrap();
         let upstream = Target { host: app_host(self.index).to_string(), port: SERVICE, tls: None };
         let service = Service {
@@ -210,7 +290,7 @@ impl Isle {
         Settings {
             site: site(self.index),
             dialect: Dialect { services: profile.services(), ..Dialect::default() },
-            sites,
+            sites: members.snapshot(),
             profile,
             observe: false,
             tokens: None,
@@ -221,7 +301,7 @@ impl Isle {
                 identity: Arc::clone(&self.identity),
                 source: None,
                 revoked: Revoked::default(),
-                backstage: None,
+                backstage: Some(Arc::new(members.clone())),
             }),
             replication: Some(Replication {
                 directory: self.directory.path().to_owned(),

@@ -2,7 +2,7 @@
 //! and services that are simulated, and that fail as a seed says. One number replays a run to the byte.
 //!
 //! In the order in which a run meets them: `schedule` (what clients do and what breaks, made of the seed), `run` (the
-//! scheduler of a run), `isle` (one site), `world`, `network`, `disk` and `app` (what is outside of it), `client`,
+//! scheduler of a run), `isle` (one site), `membership` (what it knows of the others), `world`, `network`, `disk` and `app` (what is outside of it), `client`,
 //! `invariants` and `linear` (what must hold), `minimise` (the shortest schedule that still fails), `trace`.
 //! `docs/decisions/0010-simulation.md` says why it is so.
 #![cfg(feature = "simulation")]
@@ -21,6 +21,7 @@ pub mod disk;
 pub mod invariants;
 pub mod isle;
 pub mod linear;
+pub mod membership;
 pub mod minimise;
 pub mod network;
 pub mod run;

@@ -1,4 +1,6 @@
-//! A network in memory: connections whose bytes take their time, get stuck, and break.
+//! A network in memory: connections whose bytes take their time, get stuck, and break. And datagrams (`post`).
+
+mod post;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -15,6 +17,8 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::chance::Chance;
 use crate::world::site_of;
+use post::Mailbox;
+pub use post::Post;
 
 /// What a direction of a connection holds before its writer waits.
 const WINDOW: usize = 256 << 10;
@@ -39,6 +43,12 @@ pub struct Path {
     pub slow: bool,
 }
 
+impl Path {
+    fn is_clear(&self) -> bool {
+        !self.cut && !self.slow && self.loss == 0
+    }
+}
+
 impl Default for Path {
     fn default() -> Path {
         Path { takes: (2, 8), loss: 0, cut: false, slow: false }
@@ -60,9 +70,16 @@ pub struct Network(Arc<Mutex<Inner>>);
 
 struct Inner {
     chance: Chance,
+    begun: Instant,
     paths: BTreeMap<(usize, usize), Path>,
+    /// When a path was changed last, for those that something was in the way of.
+    cleared: BTreeMap<(usize, usize), Instant>,
     doors: BTreeMap<SocketAddr, Arc<Mutex<Landing>>>,
     pipes: Vec<Weak<Mutex<Pipe>>>,
+    mailboxes: BTreeMap<SocketAddr, Arc<Mutex<Mailbox>>>,
+    /// What becomes of datagrams: another stream, so that they change nothing for connections.
+    astray: Chance,
+    datagrams: u64,
     off: BTreeSet<IpAddr>,
     last_port: u16,
     segments: u64,
@@ -109,12 +126,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Network {
     /// One where everything works.
     #[must_use]
-    pub fn new(chance: Chance) -> Network {
+    pub fn new(chance: Chance, astray: Chance) -> Network {
         Network(Arc::new(Mutex::new(Inner {
             chance,
+            begun: Instant::now(),
             paths: BTreeMap::new(),
+            cleared: BTreeMap::new(),
             doors: BTreeMap::new(),
             pipes: Vec::new(),
+            mailboxes: BTreeMap::new(),
+            astray,
+            datagrams: 0,
             off: BTreeSet::new(),
             last_port: 10_000,
             segments: 0,
@@ -125,8 +147,12 @@ impl Network {
     pub fn change(&self, from: usize, to: usize, change: impl FnOnce(&mut Path)) {
         let mut inner = lock(&self.0);
         let path = inner.paths.entry((from, to)).or_default();
-        let was_cut = path.cut;
+        let (was_cut, was_clear) = (path.cut, path.is_clear());
         change(path);
+        let path = *path;
+        if !was_clear || !path.is_clear() {
+            inner.cleared.insert((from, to), Instant::now());
+        }
         if !was_cut || path.cut {
             return;
         }
@@ -136,6 +162,16 @@ impl Network {
             pipe.hold = Instant::now() + late;
             pipe.wake();
         }
+    }
+
+    /// Since when nothing is in the way from one site to another, in either direction; nothing where something is.
+    #[must_use]
+    pub fn clear_since(&self, one: usize, other: usize) -> Option<Instant> {
+        let inner = lock(&self.0);
+        let ways = [(one, other), (other, one)];
+        let clear = ways.iter().all(|way| inner.paths.get(way).is_none_or(Path::is_clear));
+        let begun = ways.iter().filter_map(|way| inner.cleared.get(way)).max();
+        clear.then(|| begun.copied().unwrap_or(inner.begun))
     }
 
     /// Breaks all connections between two sites.
@@ -181,6 +217,12 @@ impl Network {
     #[must_use]
     pub fn segments(&self) -> u64 {
         lock(&self.0).segments
+    }
+
+    /// How many datagrams were sent so far.
+    #[must_use]
+    pub fn datagrams_sent(&self) -> u64 {
+        lock(&self.0).datagrams
     }
 
     /// Connects from one machine to another.

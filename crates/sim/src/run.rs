@@ -1,14 +1,14 @@
 //! One run: a schedule in one thread, under a clock that moves on when nothing else can.
 
+mod members;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
-use mesh::{Fixed, Sites};
+use archipel::members::{Members, Order};
 use replica::OpId;
-use scope::{Atlas, Dialect};
 use serde_json::{Value, json};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -18,13 +18,12 @@ use crate::chance::Chance;
 use crate::client::{self, Asked, Told, Verdict};
 use crate::disk;
 use crate::invariants::{self, Violation};
-use crate::isle::{Identities, Isle, NAMES, link_address, site};
+use crate::isle::{Identities, Isle, NAMES, site};
+use crate::membership::{self, Sight, Watched, ZONE, zone_text};
 use crate::network::{Network, Path, Stop};
-use crate::schedule::{Act, Ask, Fault, Level, Schedule, What, zone_members};
+use crate::schedule::{Act, Ask, Fault, Level, Schedule, What, ZONES, zone_members};
 use crate::trace::Trace;
 
-/// The zone's name.
-const ZONE: &str = "lot";
 /// After the last fault was mended: what is still under way by then is late, not lost.
 const CALM: Duration = Duration::from_secs(20);
 /// How long sites may take to agree once everything works, and how long they must then stay so.
@@ -48,6 +47,10 @@ pub struct Record {
     pub well: bool,
     /// Whether what this site acknowledged may be lost with its disk: it was given an old copy later.
     pub rolled_back: bool,
+    /// The sites of which the one that was asked knew all the time that they are not to be asked.
+    pub out: Vec<usize>,
+    /// It was made by the name of a zone, which stood for something else before it was answered.
+    pub unsure: bool,
 }
 
 /// All that is known at the end of a run.
@@ -68,6 +71,10 @@ pub struct Evidence {
     pub kept_bytes: Vec<u64>,
     /// Some site was given an old copy of its records.
     pub restored: bool,
+    /// Why the sites do not know each other at the end, if so.
+    pub disagreement: Option<String>,
+    /// What was seen of their knowledge of each other while they ran.
+    pub watched: Watched,
 }
 
 /// What came of a run.
@@ -111,8 +118,8 @@ struct Sea {
     /// What was made, by its number: where, and at which level.
     made: BTreeMap<usize, (Vec<usize>, Level)>,
     asking: Vec<JoinHandle<()>>,
-    zones: Vec<usize>,
-    knows_last: Vec<bool>,
+    late: Option<usize>,
+    watched: Rc<RefCell<Watched>>,
     backups: BTreeMap<usize, Instant>,
     /// What was given back: the site, since when its records were lost, until when.
     restored: Vec<(usize, Instant, Instant)>,
@@ -122,16 +129,20 @@ struct Sea {
 impl Sea {
     fn new(schedule: &Schedule, identities: &Identities) -> Sea {
         let trace = Trace::begin();
-        let network = Network::new(Chance::new(schedule.seed, "network"));
+        let astray = Chance::new(schedule.seed, "datagrams");
+        let network = Network::new(Chance::new(schedule.seed, "network"), astray);
         let mut chance = Chance::new(schedule.seed, "distances");
         for (from, to) in pairs(schedule.sites) {
             let least = chance.between(1, 40);
             let takes = (least, least + chance.between(0, 20));
             network.change(from, to, |path| path.takes = takes);
         }
-        let isles = (0..schedule.sites)
-            .map(|index| Isle::new(index, schedule.seed, &network, identities, &trace))
+        let files = membership::files(schedule);
+        let isles: Vec<Isle> = (0..schedule.sites)
+            .map(|index| Isle::new(index, (schedule.seed, &files), &network, identities, &trace))
             .collect();
+        let (watched, outlines) = (Rc::default(), isles.iter().map(|isle| isle.outline.clone()).collect());
+        spawn_local(membership::watch(network.clone(), outlines, Rc::clone(&watched)));
         Sea {
             seed: schedule.seed,
             begin: Instant::now(),
@@ -142,8 +153,8 @@ impl Sea {
             ids: Rc::default(),
             made: BTreeMap::new(),
             asking: Vec::new(),
-            zones: vec![0; schedule.sites],
-            knows_last: vec![true; schedule.sites],
+            late: schedule.late,
+            watched,
             backups: BTreeMap::new(),
             restored: Vec::new(),
             faults: BTreeMap::new(),
@@ -151,8 +162,8 @@ impl Sea {
     }
 
     async fn follow(&mut self, schedule: &Schedule) {
-        for index in 0..self.isles.len() {
-            self.start(index).await;
+        for index in (0..self.isles.len()).filter(|index| Some(*index) != self.late) {
+            self.isles[index].start().await;
         }
         for step in &schedule.steps {
             sleep_until(self.begin + Duration::from_millis(step.at)).await;
@@ -161,29 +172,6 @@ impl Sea {
                 What::Break(fault) => self.fail(fault).await,
             }
         }
-    }
-
-    async fn start(&mut self, index: usize) {
-        let sites = self.view(index);
-        self.isles[index].start(sites).await;
-    }
-
-    /// The sites as one of them sees them.
-    fn view(&self, index: usize) -> Arc<dyn Sites> {
-        let count = if self.knows_last[index] { self.isles.len() } else { self.isles.len() - 1 };
-        let mut atlas = Atlas::new((0..count).map(site)).unwrap();
-        atlas.set_here(index);
-        let members = zone_members(self.zones[index], self.isles.len());
-        let text = members.iter().map(|member| NAMES[*member]).collect::<Vec<_>>().join(" & ");
-        atlas.define_zone(ZONE, &text, &Dialect::default()).unwrap();
-        let others = (0..count).filter(|other| *other != index);
-        let peers = others.map(|other| (site(other), link_address(other))).collect();
-        Arc::new(Fixed { atlas, peers })
-    }
-
-    fn tell_sites(&self, index: usize) {
-        let view = self.view(index);
-        self.isles[index].with_mesh(|mesh| mesh.set_sites(&view));
     }
 
     async fn fail(&mut self, fault: &Fault) {
@@ -197,7 +185,7 @@ impl Sea {
             Fault::Crash { site, power } => {
                 self.isles[site].crash(if power { Stop::Power } else { Stop::Process });
             }
-            Fault::Start(site) => self.start(site).await,
+            Fault::Start(site) => self.isles[site].start().await,
             Fault::BackUp(site) => {
                 self.isles[site].back_up();
                 self.backups.insert(site, Instant::now());
@@ -208,18 +196,23 @@ impl Sea {
                 if self.isles[site].restore() {
                     self.restored.push((site, since, Instant::now()));
                 }
-                self.start(site).await;
+                self.isles[site].start().await;
             }
             Fault::Disk(site, mood) => self.isles[site].disk.set(mood),
             Fault::App(site, mood) => self.isles[site].app.set(mood),
             Fault::Clock(site, by) => self.isles[site].clock.set(self.isles[site].clock.get() + by),
             Fault::Zone(site, zone) => {
-                self.zones[site] = zone;
-                self.tell_sites(site);
+                let text = Some(zone_text(zone, self.isles.len()));
+                self.isles[site].order(Order::Zone { name: ZONE.to_owned(), text }).await;
             }
-            Fault::Member(site, knows) => {
-                self.knows_last[site] = knows;
-                self.tell_sites(site);
+            Fault::Leave(site) => {
+                self.isles[site].outline.left.set(self.isles[site].view().map(|_| Instant::now()));
+                self.isles[site].order(Order::Leave).await;
+            }
+            Fault::Return(site) => self.bring_back(site).await,
+            Fault::Quarantine { by, site, on } => {
+                self.isles[site].outline.shunned.set(true);
+                self.isles[by].order(Order::Quarantine { site: NAMES[site].to_owned(), on }).await;
             }
         }
     }
@@ -235,11 +228,14 @@ impl Sea {
         };
         let isle = &self.isles[ask.site];
         let (network, trace, app, up) =
-            (self.network.clone(), self.trace.clone(), isle.app.clone(), Rc::clone(&isle.up));
+            (self.network.clone(), self.trace.clone(), isle.app.clone(), Rc::clone(&isle.outline.up));
+        let (known, sites) = (isle.outline.members.borrow().clone(), self.isles.len());
         let (records, ids) = (Rc::clone(&self.records), Rc::clone(&self.ids));
         self.asking.push(spawn_local(async move {
             trace.say(format!("w{} at {}: {}", ask.number, NAMES[ask.site], line(&asked)));
             let since = up.get();
+            let sight = |known: &Members| Sight::of(&known.snapshot(), sites);
+            let before = known.as_ref().map(sight).unwrap_or_default();
             let told = client::ask(&network, &asked).await;
             let well = since.is_some() && up.get() == since;
             let well = well && app.well_since().is_some_and(|well| well <= told.from);
@@ -253,7 +249,19 @@ impl Sea {
             {
                 ids.borrow_mut().insert(ask.number, id.as_str().unwrap_or_default().to_owned());
             }
-            records.borrow_mut().push(Record { ask, members, level, told, well, rolled_back: false });
+            let after = known.as_ref().filter(|_| up.get() == since).map(sight).unwrap_or_default();
+            let by_zone = matches!(ask.act, Act::Create { zone: Some(_), .. });
+            let (out, unsure) = (before.still_out(&after), by_zone && !before.has_zone_of(&after));
+            records.borrow_mut().push(Record {
+                ask,
+                members,
+                level,
+                told,
+                well,
+                rolled_back: false,
+                out,
+                unsure,
+            });
         }));
     }
 
@@ -261,7 +269,8 @@ impl Sea {
     fn whereabouts(&self, ask: &Ask) -> (Vec<usize>, Level) {
         match &ask.act {
             Act::Create { zone: Some(_), level, .. } => {
-                (zone_members(self.zones[ask.site], self.isles.len()), *level)
+                let zone = self.isles[ask.site].view().and_then(|view| membership::zone_of(&view));
+                (zone.unwrap_or_else(|| zone_members(0, self.isles.len())), *level)
             }
             Act::Create { members, level, .. } => (members.clone(), *level),
             Act::Add { of }
@@ -337,14 +346,16 @@ impl Sea {
         for index in 0..self.isles.len() {
             self.isles[index].disk.set(disk::Mood::Good);
             self.isles[index].app.set(app::Mood::default());
-            self.knows_last[index] = true;
-            self.start(index).await;
-            self.tell_sites(index);
+            self.isles[index].start().await;
+        }
+        for index in (0..self.isles.len()).filter(|index| self.isles[*index].outline.left.get().is_some()) {
+            self.bring_back(index).await;
         }
         for asking in std::mem::take(&mut self.asking) {
             let _ = asking.await;
         }
         sleep(CALM).await;
+        self.end_quarantines().await;
         let unquiet = self.until_quiet().await;
         self.read_at_last().await;
         let evidence = self.evidence(unquiet).await;
@@ -352,7 +363,8 @@ impl Sea {
         for violation in &violations {
             self.trace.say(format!("VIOLATED {}: {}", violation.invariant, violation.what));
         }
-        self.trace.say(format!("the end, after {} segments", self.network.segments()));
+        let (segments, datagrams) = (self.network.segments(), self.network.datagrams_sent());
+        self.trace.say(format!("the end, after {segments} segments and {datagrams} datagrams"));
         let mut requests = BTreeMap::new();
         for record in &evidence.records {
             let told = match record.told.verdict {
@@ -464,7 +476,17 @@ impl Sea {
             sleep(Duration::from_secs(5)).await;
             kept_bytes = self.kept_bytes().await;
         }
+        let disagreement = self.disagreement().await;
+        let images: Vec<Images> = self.isles.iter().map(|isle| isle.app.images()).collect();
         let mut records = self.records.borrow().clone();
+        for record in records.iter_mut().filter(|record| record.unsure) {
+            // It is where one of its meanings says, or nowhere.
+            let made = Value::from(format!("w{}", record.ask.number));
+            let there = |site: &usize| images[*site].values().any(|image| image.get("made") == Some(&made));
+            let there: Vec<usize> = (0..images.len()).filter(there).collect();
+            let meanings = (0..ZONES).map(|zone| zone_members(zone, images.len()));
+            record.members = meanings.into_iter().find(|members| *members == there).unwrap_or_default();
+        }
         for record in &mut records {
             let lost = |(site, since, until): &(usize, Instant, Instant)| {
                 record.ask.site == *site && record.told.to >= *since && record.told.from <= *until
@@ -476,7 +498,7 @@ impl Sea {
         records.sort_by_key(|record| (record.told.from, record.ask.number, record.ask.site));
         Evidence {
             records,
-            images: self.isles.iter().map(|isle| isle.app.images()).collect(),
+            images,
             ledgers: self.isles.iter().map(|isle| isle.app.ledger()).collect(),
             ids: self.ids.borrow().clone(),
             unquiet,
@@ -487,6 +509,8 @@ impl Sea {
                 .collect(),
             kept_bytes,
             restored: !self.restored.is_empty(),
+            disagreement,
+            watched: self.watched.borrow().clone(),
         }
     }
 }
@@ -523,7 +547,8 @@ fn kind(fault: &Fault) -> &'static str {
         Fault::App(_, mood) if *mood != app::Mood::default() => "ill service",
         Fault::Clock(..) => "clock jump",
         Fault::Zone(..) => "zone change",
-        Fault::Member(_, false) => "site forgotten",
+        Fault::Leave(_) => "goodbye",
+        Fault::Quarantine { on: true, .. } => "quarantine",
         Fault::Cut { .. }
         | Fault::Slow { .. }
         | Fault::Loss { .. }
@@ -531,6 +556,7 @@ fn kind(fault: &Fault) -> &'static str {
         | Fault::BackUp(_)
         | Fault::Disk(..)
         | Fault::App(..)
-        | Fault::Member(..) => "mended",
+        | Fault::Return(_)
+        | Fault::Quarantine { .. } => "mended",
     }
 }

@@ -13,6 +13,8 @@ pub struct Schedule {
     pub seed: u64,
     /// How many sites there are.
     pub sites: usize,
+    /// One that does not run from the beginning, if there is one.
+    pub late: Option<usize>,
     /// Steps in the order of their times.
     pub steps: Vec<Step>,
 }
@@ -186,10 +188,21 @@ pub enum Fault {
     App(usize, app::Mood),
     /// A site's clock jumps, by so many milliseconds.
     Clock(usize, i64),
-    /// What the zone stands for, from now on, at one site.
+    /// What the zone stands for, from now on, as an operator at one site says.
     Zone(usize, usize),
-    /// The last site is, or is no more, among those that a site knows.
-    Member(usize, bool),
+    /// A site says goodbye.
+    Leave(usize),
+    /// It is a member again.
+    Return(usize),
+    /// A site is kept unused, or used again, as an operator at another says.
+    Quarantine {
+        /// That one.
+        by: usize,
+        /// See above.
+        site: usize,
+        /// Or used again.
+        on: bool,
+    },
 }
 
 /// The number of what a zone can stand for.
@@ -284,8 +297,9 @@ impl Schedule {
         if maker.backups {
             maker.roll_back(length);
         }
+        let late = maker.change_sites(seed, length);
         maker.steps.sort_by_key(|step| step.at);
-        Schedule { seed, sites, steps: maker.steps }
+        Schedule { seed, sites, late, steps: maker.steps }
     }
 }
 
@@ -460,11 +474,44 @@ impl Maker {
                 let zone = self.chance.index(ZONES);
                 self.add(at, Fault::Zone(site, zone));
             }
-            95..=96 if self.sites > 3 && site != self.sites - 1 => {
-                self.add(at, Fault::Member(site, false));
-                self.add(until, Fault::Member(site, true));
-            }
+            95..=96 => self.leave(site, at, until),
+            97 => self.quarantine(from, to, at, until),
             _ => self.reset(at, from, to),
+        }
+    }
+
+    /// Who is there changes, in most runs once or twice: and in some the last site starts when the others have been there
+    /// for a while.
+    fn change_sites(&mut self, seed: u64, length: u64) -> Option<usize> {
+        let mut chance = Chance::new(seed, "sites");
+        for _ in 0..chance.below(3) {
+            let (at, site) = (chance.between(1_000, length), chance.index(self.sites));
+            let until = at + chance.between(2_000, 15_000);
+            match chance.below(4) {
+                0 | 1 => self.leave(site, at, until),
+                2 => self.quarantine((site + 1) % self.sites, site, at, until),
+                _ => self.add(at, Fault::Zone(site, chance.index(ZONES))),
+            }
+        }
+        let late = chance.percent(20).then_some(self.sites - 1)?;
+        self.add(chance.between(500, length / 2), Fault::Start(late));
+        Some(late)
+    }
+
+    fn quarantine(&mut self, by: usize, site: usize, at: u64, until: u64) {
+        self.add(at, Fault::Quarantine { by, site, on: true });
+        self.add(until, Fault::Quarantine { by, site, on: false });
+    }
+
+    /// A site says goodbye. It goes on, and comes back, or ends, and starts again.
+    fn leave(&mut self, site: usize, at: u64, until: u64) {
+        let until = until.max(at + 2_000);
+        self.add(at, Fault::Leave(site));
+        if self.chance.percent(50) {
+            self.add(at + 1_000, Fault::Crash { site, power: false });
+            self.add(until, Fault::Start(site));
+        } else {
+            self.add(until, Fault::Return(site));
         }
     }
 

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use outside::world::{Door, Later, Wire, World};
+use outside::world::{Door, Later, Post, Wire, World};
 use tokio::time::Instant;
 
 use crate::chance::Chance;
@@ -14,6 +14,12 @@ use crate::network::Network;
 
 /// When every run begins, as clocks that are right tell it.
 const BEGINNING: Duration = Duration::from_hours(500_000);
+
+/// When every run begins.
+#[must_use]
+pub fn beginning() -> SystemTime {
+    UNIX_EPOCH + BEGINNING
+}
 
 /// The machine of a site's mesh.
 #[must_use]
@@ -73,7 +79,7 @@ impl Outside {
 
 impl World for Outside {
     fn time_of_day(&self) -> SystemTime {
-        let right = UNIX_EPOCH + BEGINNING + self.begin.elapsed();
+        let right = beginning() + self.begin.elapsed();
         let wrong = Duration::from_millis(self.wrong.get().unsigned_abs());
         if self.wrong.get() < 0 { right - wrong } else { right + wrong }
     }
@@ -92,5 +98,9 @@ impl World for Outside {
 
     fn listen(&self, at: SocketAddr) -> io::Result<Box<dyn Door>> {
         Ok(Box::new(self.network.listen(at)?))
+    }
+
+    fn datagrams(&self, at: SocketAddr) -> io::Result<Box<dyn Post>> {
+        Ok(Box::new(self.network.datagrams(at)?))
     }
 }

@@ -5,10 +5,10 @@ use std::process::Command;
 
 use sim::isle::Identities;
 use sim::run::run;
-use sim::schedule::Schedule;
+use sim::schedule::{Act, Ask, Fault, Level, Schedule, Step, What};
 
 /// What a process of its own says of a seed.
-fn told(seed: u64) -> String {
+fn said_of(seed: u64) -> String {
     let seed = seed.to_string();
     let output = Command::new(env!("CARGO_BIN_EXE_archipel-sim")).args(["--seed", &seed]).output().unwrap();
     String::from_utf8(output.stdout).unwrap()
@@ -17,7 +17,7 @@ fn told(seed: u64) -> String {
 #[test]
 fn one_number_replays_a_run_to_the_byte_in_another_process() {
     for seed in [1, 2, 3, 5, 8] {
-        let (first, second) = (told(seed), told(seed));
+        let (first, second) = (said_of(seed), said_of(seed));
         assert!(first.lines().count() > 50, "{first}");
         let differs = first.lines().zip(second.lines()).position(|(one, other)| one != other);
         assert_eq!(differs, None, "seed {seed}, at that line of\n{first}");
@@ -27,7 +27,7 @@ fn one_number_replays_a_run_to_the_byte_in_another_process() {
 
 #[test]
 fn two_seeds_are_two_runs() {
-    assert_ne!(told(1), told(2));
+    assert_ne!(said_of(1), said_of(2));
 }
 
 #[test]
@@ -38,4 +38,73 @@ fn some_runs_keep_every_promise() {
         assert!(report.violations.is_empty(), "{}", report.trace.join("\n"));
         assert!(report.requests.contains_key("done"));
     }
+}
+
+/// A run of three sites without faults, in which the third starts when the others have been there for two seconds.
+fn membership(steps: &[(u64, What)]) -> Vec<String> {
+    let steps = steps.iter().map(|(at, what)| Step { at: *at, what: what.clone() }).collect();
+    let report = run(&Schedule { seed: 7, sites: 3, late: Some(2), steps }, &Identities::make());
+    assert!(report.violations.is_empty(), "{}", report.trace.join("\n"));
+    report.trace
+}
+
+fn make(number: usize, site: usize, members: &[usize]) -> What {
+    let (zone, level) = (members.is_empty().then_some(0), Level::Eventual);
+    What::Ask(Ask {
+        number,
+        site,
+        act: Act::Create { members: members.to_vec(), level, zone, refused: false },
+    })
+}
+
+/// What a request was told, without the time.
+fn told(trace: &[String], number: usize) -> &str {
+    let name = format!(" w{number}: ");
+    let line = trace.iter().find(|line| line.contains(&name)).unwrap();
+    line.split_once(&name).unwrap().1
+}
+
+#[test]
+fn a_site_that_starts_late_is_asked_once_it_is_known_and_sets_a_zone_for_all() {
+    let trace = membership(&[
+        (1_000, make(0, 0, &[0, 2])),
+        (2_000, What::Break(Fault::Start(2))),
+        (6_000, make(1, 0, &[0, 2])),
+        (7_000, make(2, 0, &[])),
+        (8_000, What::Break(Fault::Zone(2, 1))),
+        (12_000, make(3, 0, &[])),
+    ]);
+    assert!(told(&trace, 0).contains("Refused"), "{}", trace.join("\n"));
+    assert!(told(&trace, 1).contains("\"C\";"), "{}", trace.join("\n"));
+    assert!(told(&trace, 2).contains("Done") && !told(&trace, 2).contains("\"C\";"), "{}", trace.join("\n"));
+    assert!(told(&trace, 3).contains("Done") && told(&trace, 3).contains("\"C\";"), "{}", trace.join("\n"));
+}
+
+#[test]
+fn a_site_that_left_is_no_site_until_it_is_back() {
+    let trace = membership(&[
+        (2_000, What::Break(Fault::Start(2))),
+        (6_000, What::Break(Fault::Leave(2))),
+        (9_000, make(0, 0, &[0, 2])),
+        (10_000, What::Ask(Ask { number: 1, site: 2, act: Act::Local })),
+        (12_000, What::Break(Fault::Return(2))),
+        (15_000, make(2, 0, &[0, 2])),
+    ]);
+    assert!(told(&trace, 0).contains("Refused"), "{}", trace.join("\n"));
+    assert!(told(&trace, 1).contains("Done"), "{}", trace.join("\n"));
+    assert!(told(&trace, 2).contains("\"C\";"), "{}", trace.join("\n"));
+}
+
+#[test]
+fn a_site_in_quarantine_is_not_asked() {
+    let trace = membership(&[
+        (2_000, What::Break(Fault::Start(2))),
+        (6_000, What::Break(Fault::Quarantine { by: 1, site: 2, on: true })),
+        (
+            9_000,
+            What::Ask(Ask { number: 0, site: 0, act: Act::Forward { sites: vec![2, 1], in_order: true } }),
+        ),
+    ]);
+    assert!(told(&trace, 0).contains("\"B\";status=201"), "{}", trace.join("\n"));
+    assert!(!told(&trace, 0).contains("\"C\";status"), "{}", trace.join("\n"));
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// How long what a name stands for is remembered, and that it stands for nothing.
 const FRESH: Duration = Duration::from_secs(30);

@@ -25,6 +25,8 @@ pub trait World {
     fn connect(&self, to: SocketAddr) -> Later<io::Result<Box<dyn Wire>>>;
     /// Listens there.
     fn listen(&self, at: SocketAddr) -> io::Result<Box<dyn Door>>;
+    /// Sends and receives datagrams there.
+    fn datagrams(&self, at: SocketAddr) -> io::Result<Box<dyn Post>>;
 }
 
 /// One end of a connection.
@@ -41,6 +43,14 @@ pub trait Door: Send {
     fn local_addr(&self) -> SocketAddr;
     /// The next one, and whom it is from.
     fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<(Box<dyn Wire>, SocketAddr)>>;
+}
+
+/// What sends and receives datagrams.
+pub trait Post: Send {
+    /// Sends one. Whether it arrives is never known.
+    fn send(&self, bytes: &[u8], to: SocketAddr);
+    /// The next one, and whom it is from.
+    fn poll_receive(&self, context: &mut Context<'_>, bytes: &mut ReadBuf<'_>) -> Poll<SocketAddr>;
 }
 
 thread_local! {

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::{Door, Wire};
+use super::{Door, Post, Wire};
 
 /// A connection.
 pub enum TcpStream {
@@ -25,6 +25,14 @@ pub enum TcpListener {
     System(tokio::net::TcpListener),
     /// A world's.
     World(Box<dyn Door>),
+}
+
+/// What sends and receives datagrams.
+pub enum UdpSocket {
+    /// The system's.
+    System(tokio::net::UdpSocket),
+    /// A world's.
+    World(Box<dyn Post>),
 }
 
 /// A connection of the system's.
@@ -70,6 +78,39 @@ impl TcpListener {
         match self {
             TcpListener::System(listener) => listener.local_addr(),
             TcpListener::World(door) => Ok(door.local_addr()),
+        }
+    }
+}
+
+impl UdpSocket {
+    /// As tokio's.
+    pub async fn writable(&self) -> io::Result<()> {
+        match self {
+            UdpSocket::System(socket) => socket.writable().await,
+            UdpSocket::World(_) => Ok(()),
+        }
+    }
+
+    /// As tokio's.
+    pub fn try_send_to(&self, bytes: &[u8], to: SocketAddr) -> io::Result<usize> {
+        match self {
+            UdpSocket::System(socket) => socket.try_send_to(bytes, to),
+            UdpSocket::World(post) => {
+                post.send(bytes, to);
+                Ok(bytes.len())
+            }
+        }
+    }
+
+    /// As tokio's.
+    pub async fn recv_from(&self, bytes: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        match self {
+            UdpSocket::System(socket) => socket.recv_from(bytes).await,
+            UdpSocket::World(post) => {
+                let mut buffer = ReadBuf::new(bytes);
+                let from = poll_fn(|context| post.poll_receive(context, &mut buffer)).await;
+                Ok((buffer.filled().len(), from))
+            }
         }
     }
 }

@@ -66,11 +66,11 @@ impl Driver {
         }
         let done = self.done.0.clone();
         spawn_local(async move {
-            let keep = spawn_blocking(move || {
+            let keep = outside::apart(move || {
                 let outcome = kept.keep(bytes);
                 (kept, outcome)
             });
-            if let Ok((kept, outcome)) = keep.await {
+            if let Some((kept, outcome)) = keep.await {
                 let _ = done.send(Done::Kept { kept, outcome, replies });
             }
         });

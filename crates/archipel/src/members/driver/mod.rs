@@ -11,19 +11,19 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use link::datagram::{self, Opener, Sealer};
 use link::{ClientTls, Identity, Pool, Revoked};
 use mesh::{Mesh, Sites};
+use outside::net::UdpSocket;
 use scope::Site;
 use sites::{Effect, Event, Machine, Metrics, Notice, Own, Says};
-use tokio::net::UdpSocket;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
-use tokio::time::{interval, sleep_until};
+use tokio::time::{Instant, interval, sleep_until};
 
 use super::kept::Kept;
 use super::resolve::Resolver;
@@ -65,9 +65,6 @@ pub struct Start {
 impl Inbox {
     /// Starts the membership, in a thread of its own.
     pub fn start(self, start: Start) -> io::Result<()> {
-        let socket = std::net::UdpSocket::bind(start.address)?;
-        socket.set_nonblocking(true)?;
-        let (kept, restored) = Kept::open(&start.config.state)?;
         let (ready, started) = std::sync::mpsc::channel();
         std::thread::Builder::new().name("members".to_owned()).spawn(move || {
             let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -75,19 +72,24 @@ impl Inbox {
                 Err(error) => return drop(ready.send(Err(error))),
             };
             LocalSet::new().block_on(&runtime, async move {
-                match Driver::new(self, start, socket, kept) {
-                    Ok(mut driver) => {
-                        // What is sent before the socket is known to be writable is lost: the first hello, say.
-                        let _ = driver.socket.writable().await;
-                        driver.begin(&restored);
+                match Driver::start(self, start).await {
+                    Ok(driver) => {
                         let _ = ready.send(Ok(()));
                         driver.run().await;
                     }
-                    Err(why) => drop(ready.send(Err(io::Error::other(why)))),
+                    Err(error) => drop(ready.send(Err(error))),
                 }
             });
         })?;
         started.recv().unwrap_or_else(|_| Err(io::Error::other("its thread ended")))
+    }
+
+    /// Starts the membership on the current `LocalSet`.
+    #[cfg(feature = "sim")]
+    pub async fn start_here(self, start: Start) -> io::Result<()> {
+        let driver = Driver::start(self, start).await?;
+        tokio::task::spawn_local(driver.run());
+        Ok(())
     }
 }
 
@@ -128,7 +130,18 @@ struct Driver {
 }
 
 impl Driver {
-    fn new(inbox: Inbox, start: Start, socket: std::net::UdpSocket, kept: Kept) -> Result<Driver, String> {
+    /// One that has said its first hellos.
+    async fn start(inbox: Inbox, start: Start) -> io::Result<Driver> {
+        let socket = outside::net::datagrams(start.address)?;
+        let (kept, restored) = Kept::open(&start.config.state)?;
+        let mut driver = Driver::new(inbox, start, socket, kept).map_err(io::Error::other)?;
+        // What is sent before the socket is known to be writable is lost: the first hello, say.
+        let _ = driver.socket.writable().await;
+        driver.begin(&restored);
+        Ok(driver)
+    }
+
+    fn new(inbox: Inbox, start: Start, socket: UdpSocket, kept: Kept) -> Result<Driver, String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let wall_ms = wall_ms();
         let sites::Identity { fingerprint, issued } = proven(&start.identity);
@@ -143,8 +156,10 @@ impl Driver {
             known: Vec::new(),
         };
         let settings = sites::Config { dialect: start.config.dialect(), ..sites::Config::default() };
-        let seed = getrandom::u64().map_err(|error| text(&error))?;
-        let machine = Machine::new(own, settings, seed, Duration::ZERO).map_err(|error| text(&error))?;
+        let mut seed = [0; 8];
+        outside::random(&mut seed).map_err(|error| text(&error))?;
+        let machine = Machine::new(own, settings, u64::from_le_bytes(seed), Duration::ZERO)
+            .map_err(|error| text(&error))?;
         let (sealer, opener) =
             datagram::pair(&start.identity, start.revoked.clone()).map_err(|error| text(&error))?;
         let pool = pool(&start.config, &start.identity, &start.revoked)?;
@@ -152,7 +167,7 @@ impl Driver {
             machine,
             started: Instant::now(),
             inbox,
-            socket: Rc::new(UdpSocket::from_std(socket).map_err(|error| text(&error))?),
+            socket: Rc::new(socket),
             sealer,
             opener,
             pool,
@@ -203,25 +218,27 @@ impl Driver {
             let wake = self.wake.unwrap_or_else(|| Instant::now() + TICK);
             let socket = Rc::clone(&self.socket);
             tokio::select! {
-                received = socket.recv_from(&mut buffer) => {
-                    // What the system says of a datagram that could not be delivered is of no use here.
-                    if let Ok((length, from)) = received {
-                        self.received(buffer.get(..length).unwrap_or_default(), from);
-                    }
-                }
+                // What is seldom comes first.
+                biased;
                 command = self.inbox.commands.recv() => match command {
                     Some(Command::Stop(done)) => return self.stop(done).await,
                     Some(command) => self.obey(command),
                     None => return,
                 },
                 Some(done) = self.done.1.recv() => self.done(done),
-                () = sleep_until(wake.into()) => self.on(Event::Tick),
                 _ = tick.tick() => {
                     self.machine.set_wall(wall_ms(), self.now());
                     self.read_metrics();
                     self.keep();
                 }
                 _ = glance.tick() => self.look_at_link(),
+                () = sleep_until(wake) => self.on(Event::Tick),
+                received = socket.recv_from(&mut buffer) => {
+                    // What the system says of a datagram that could not be delivered is of no use here.
+                    if let Ok((length, from)) = received {
+                        self.received(buffer.get(..length).unwrap_or_default(), from);
+                    }
+                }
             }
         }
     }
@@ -353,7 +370,7 @@ fn proven(identity: &Identity) -> sites::Identity {
 
 /// What the wall clock shows: a box may start in 1970, and learn better later.
 fn wall_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = outside::time_of_day().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 

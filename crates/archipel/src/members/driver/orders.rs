@@ -1,13 +1,13 @@
 //! What administrators, files and the end of the process order.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use link::{Identity, Revocation, datagram};
 use scope::Site;
 use sites::{Effect, Event, Notice};
 use tokio::sync::oneshot;
-use tokio::time::sleep_until;
+use tokio::time::{Instant, sleep_until};
 
 use super::super::{Command, Order};
 use super::{Driver, micros, pool, proven, says};
@@ -190,7 +190,7 @@ impl Driver {
         let until = Instant::now() + GOODBYE;
         while self.machine.is_leaving() && !self.peers.is_empty() && Instant::now() < until {
             let wake = self.wake.unwrap_or(until).min(until);
-            sleep_until(wake.into()).await;
+            sleep_until(wake).await;
             self.on(Event::Tick);
         }
         self.keep_last().await;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
@@ -12,7 +12,7 @@ use link::Lane;
 use scope::Site;
 use sites::Event;
 use tokio::task::spawn_local;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::super::SYNC;
 use super::{Done, Driver, micros, named};
@@ -24,7 +24,9 @@ const LONGEST: usize = 16 << 20;
 
 impl Driver {
     pub(super) fn send(&self, to: &str, site: Option<&Site>, payload: &[u8]) {
-        let Ok(sealed) = self.sealer.seal(site.map(Site::name), payload, SystemTime::now()) else { return };
+        let Ok(sealed) = self.sealer.seal(site.map(Site::name), payload, outside::time_of_day()) else {
+            return;
+        };
         let datagrams = sealed.introduction.into_iter().chain([sealed.datagram]);
         self.send_sealed(to, datagrams.collect());
     }
@@ -58,7 +60,7 @@ impl Driver {
 
     pub(super) fn received(&mut self, bytes: &[u8], from: SocketAddr) {
         self.inbox.traffic.received(bytes.len());
-        let now = SystemTime::now();
+        let now = outside::time_of_day();
         match self.opener.open(bytes, now) {
             Ok(opened) => {
                 if opened.asks
