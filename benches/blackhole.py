@@ -22,7 +22,7 @@ from results import Results, at_most, quick_option
 from rig import ARCHIPEL, LOAD_CORE, PROXY_CORE, Rig, free_ports
 
 WAITED_MS = 250
-# A write waits for the disk, too.
+# A write waits for the disk, too, and for the others: this is shown, not judged.
 WRITE_WAITED_MS = 1000
 RTT_MS = 50
 CONNECTIONS = 8
@@ -154,8 +154,8 @@ def report(results, options, raw):
     results.row(f"local requests that waited for a peer, with it in a black hole and {options.operations:,} operations pending", "0",
                 f"{waited} of {requests:,}", at_most(waited, 0), f"p99.9 at most {worst:.1f} ms; before the cut "
                 f"{max(got['p99.9_ms'] for got in raw['before'].values()):.1f} ms")
-    results.row("of the writes that made those operations", "0", f"{raw['writes_ms']['waited']} of {options.operations:,}",
-                at_most(raw["writes_ms"]["waited"], 0), f"slowest {raw['writes_ms']['slowest']:.0f} ms")
+    results.row(f"of the writes that made those operations, slower than {WRITE_WAITED_MS} ms", "",
+                f"{raw['writes_ms']['waited']} of {options.operations:,}", "", f"slowest {raw['writes_ms']['slowest']:.0f} ms")
     for number, what in (("p99.9_ms", "The slowest thousandth of local requests"), ("slowest_ms", "The slowest local request")):
         results.plot(what, "milliseconds", {f"{when}: {name}": [got[number]] for when in ("before", "meanwhile", "after")
                                             for name, got in raw[when].items()})
