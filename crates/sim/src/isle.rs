@@ -150,6 +150,10 @@ impl Isle {
 
     /// Starts its mesh and its membership. Both run when this returns.
     pub async fn start(&mut self) {
+        if self.fault().is_some() {
+            // Its disk was full, say, and it had none of its files yet: somebody starts it again.
+            self.crash(Stop::Process);
+        }
         if self.running.is_some() {
             return;
         }

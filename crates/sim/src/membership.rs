@@ -25,8 +25,9 @@ use crate::world::{app_host, mesh_host};
 
 /// The zone's name.
 pub const ZONE: &str = "lot";
-/// Two sites that run, with nothing in the way between them, have found each other after this time.
-const FINDING: Duration = Duration::from_secs(30);
+/// Two sites that run, with nothing in the way between them, have found each other after this time: one that starts with
+/// an old memory of a goodbye may need an exchange of states, which comes every half minute or so.
+const FINDING: Duration = Duration::from_secs(45);
 /// And heard of a goodbye after this.
 const HEARING: Duration = Duration::from_secs(5);
 /// How often somebody looks whether they have.
@@ -187,8 +188,11 @@ pub struct Watched {
 
 /// Looks again and again whether sites that could know of each other what is so do.
 pub async fn watch(network: Network, sites: Vec<Outline>, watched: Rc<RefCell<Watched>>) {
+    // Since when each does not see each: news of a death comes late now and then, and is wrong for a moment.
+    let mut blind_since = BTreeMap::<(usize, usize), Instant>::new();
     loop {
         sleep(LOOK).await;
+        let before = std::mem::take(&mut blind_since);
         for (from, one) in sites.iter().enumerate() {
             for (to, other) in sites.iter().enumerate().filter(|(to, _)| *to != from) {
                 let runs = [one.up.get(), other.up.get(), network.clear_since(from, to)];
@@ -207,9 +211,13 @@ pub async fn watch(network: Network, sites: Vec<Outline>, watched: Rc<RefCell<Wa
                         let why = || format!("{} has not heard that {} left", NAMES[from], NAMES[to]);
                         watched.unheard.get_or_insert_with(why);
                     }
-                    (None, Some(why)) if since.elapsed() > FINDING => {
-                        let why = || format!("{} {why}: {}", NAMES[from], NAMES[to]);
-                        watched.unseen.get_or_insert_with(why);
+                    (None, Some(why)) => {
+                        let begun = before.get(&(from, to)).copied().unwrap_or_else(Instant::now).max(since);
+                        blind_since.insert((from, to), begun);
+                        if begun.elapsed() > FINDING {
+                            let why = || format!("{} {why}: {}", NAMES[from], NAMES[to]);
+                            watched.unseen.get_or_insert_with(why);
+                        }
                     }
                     _ => {}
                 }
