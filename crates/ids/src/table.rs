@@ -158,12 +158,6 @@ impl Table {
         }
     }
 
-    /// Of these pairs those of UUIDs: anything else may stand in a text by chance.
-    #[must_use]
-    pub fn of_uuids(&self) -> Table {
-        Table { uuids: self.uuids.clone(), ..Table::default() }
-    }
-
     pub(crate) fn has_uuids(&self) -> bool {
         self.uuids.locals.len() > 0
     }

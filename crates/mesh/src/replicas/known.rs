@@ -41,8 +41,6 @@ struct Names {
     hidden: HashMap<Name, Name>,
     /// The ids of the same, for what is rewritten.
     table: Table,
-    /// What has no name in this site's service yet, by its id for clients.
-    unmade: HashMap<Box<str>, Name>,
     /// The paths of what belongs to users, each with how many have one there.
     owned: HashMap<Box<str>, usize>,
 }
@@ -113,26 +111,12 @@ impl Known {
         services.get(service).map(|names| &names.table).filter(|table| !table.is_empty()).cloned()
     }
 
-    /// Whether one of these ids is that of another resource that is to be here, and is not made yet.
-    pub(crate) fn is_awaited(&self, own: &Name, here: &Site, ids: &BTreeSet<&str>) -> bool {
-        let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(names) = services.get(own.service()) else { return false };
-        let others = ids.iter().filter_map(|id| names.unmade.get(*id)).filter(|name| *name != own);
-        let mut places = others.filter_map(|name| names.places.get(name));
-        places.any(|place| place.members.contains(here))
-    }
-
     /// Sets what is known of a resource; nothing: it is no replicated resource any more.
     pub(crate) fn set(&self, name: &Name, place: Option<Place>) {
         let mut services = self.services.write().unwrap_or_else(PoisonError::into_inner);
         let names = services.entry(name.service().into()).or_default();
         let local = place.as_ref().and_then(|place| place.local.clone()).filter(|local| local != name);
         let is_there = place.is_some();
-        if place.as_ref().is_some_and(|place| place.local.is_none()) {
-            names.unmade.insert(name.id().into(), name.clone());
-        } else {
-            names.unmade.remove(name.id());
-        }
         let before = match place {
             Some(place) => names.places.insert(name.clone(), place),
             None => names.places.remove(name),

@@ -47,8 +47,7 @@ impl Rewriting {
         let short = body.size_hint().upper().is_some_and(|bytes| bytes <= most as u64);
         let body = if short && !body.is_end_stream() && is_json(&head.headers) {
             let before = taken::take_body(body, most).await?;
-            let after =
-                whole(&self.table, before.clone(), Direction::ToService).map_err(|refused| no(&refused))?;
+            let after = self.whole(before.clone(), Direction::ToService).map_err(|refused| no(&refused))?;
             changed |= before != after;
             if before.len() != after.len() {
                 head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(after.len()));
@@ -158,41 +157,14 @@ impl Rewriting {
         let rewriter = Rewriter::new(self.table.clone(), Direction::ToClient);
         Response::from_parts(head, AnswerBody::rewritten(Rewritten::new(rewriter, body)))
     }
-}
 
-/// The ids of replicated resources in documents that Archipel itself reads of a service and gives to it. Other than in requests
-/// of clients only UUIDs: a short id may be part of what was written.
-pub(crate) struct References(Table);
-
-impl References {
-    /// Nothing where there is nothing to replace.
-    pub(crate) fn of(known: &Known, service: &str) -> Option<References> {
-        let table = known.table(service)?.of_uuids();
-        (!table.is_empty()).then_some(References(table))
+    fn whole(&self, body: Bytes, direction: Direction) -> Result<Bytes, Refused> {
+        let mut rewriter = Rewriter::new(self.table.clone(), direction);
+        let mut chunks: Vec<Bytes> = Vec::new();
+        rewriter.push(body, &mut chunks)?;
+        rewriter.finish(&mut chunks)?;
+        Ok(chunks.concat().into())
     }
-
-    /// A document as another site can read it.
-    pub(crate) fn to_client(&self, document: Bytes) -> Bytes {
-        self.replaced(document, Direction::ToClient)
-    }
-
-    /// A document as the service here can read it.
-    pub(crate) fn to_service(&self, document: Bytes) -> Bytes {
-        self.replaced(document, Direction::ToService)
-    }
-
-    fn replaced(&self, document: Bytes, direction: Direction) -> Bytes {
-        // What cannot be read stays as it is: the service says what it thinks of it.
-        whole(&self.0, document.clone(), direction).unwrap_or(document)
-    }
-}
-
-fn whole(table: &Table, body: Bytes, direction: Direction) -> Result<Bytes, Refused> {
-    let mut rewriter = Rewriter::new(table.clone(), direction);
-    let mut chunks: Vec<Bytes> = Vec::new();
-    rewriter.push(body, &mut chunks)?;
-    rewriter.finish(&mut chunks)?;
-    Ok(chunks.concat().into())
 }
 
 fn drop_digests(headers: &mut HeaderMap) {

@@ -16,7 +16,6 @@ use spool::{Id, Spool};
 
 use super::book::{Shape, is_provisional};
 use super::execute::{self, ask, ask_with, inline, look, request, spooled, stream};
-use super::references;
 use super::vault::{Table, Vault};
 use crate::body::{AnswerBody, LegBody};
 use crate::core::{Core, State};
@@ -150,7 +149,6 @@ impl Source {
                 _ => return None,
             }
         }
-        let document = references::to_client(&self.core, local, document);
         Some(Represented { document: document.to_vec(), parts: read })
     }
 }
@@ -170,7 +168,7 @@ pub(super) async fn digest(core: &Core, shape: &Shape, local: &Name) -> Content 
         digest.update(&(bytes.len() as u64).to_le_bytes());
         digest.update(bytes);
     };
-    add(&portable(&references::to_client(core, local, document), kind));
+    add(&portable(&document, kind));
     for part in &kind.parts {
         let Some(answer) = stream(core, &state, local, &format!("{path}{part}")).await else {
             return Content::Unread;
@@ -275,7 +273,6 @@ impl Installer<'_> {
         let path = shape.path(self.name);
         let kind = execute::kind(self.state, self.name.service(), &shape.kind, &path)?;
         let document = portable(&content.document, kind);
-        let document = references::to_service(self.core, self.state, self.name, document).ok()?;
         let local = match local {
             Some(local) => self.replace(local, &document, kind).await?,
             None => self.create(&document, kind).await?,
@@ -303,10 +300,7 @@ impl Installer<'_> {
         let Some(kind) = execute::kind(self.state, service, &self.shape.kind, &path) else { return false };
         match look(self.core, self.state, self.name, &path).await {
             Some((404 | 410, _)) => true,
-            Some((200..=299, found)) => {
-                let found = references::to_client(self.core, self.name, found);
-                portable(&found, kind) == portable(&content.document, kind)
-            }
+            Some((200..=299, found)) => portable(&found, kind) == portable(&content.document, kind),
             Some(_) | None => false,
         }
     }

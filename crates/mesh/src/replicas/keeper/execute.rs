@@ -14,7 +14,6 @@ use scope::Site;
 use serde_json::Value;
 use spool::{Id, Spool};
 
-use super::references;
 use super::replay::{self, Replay, Target};
 use super::vault::{Table, Vault};
 use super::vouch::is_signed;
@@ -158,13 +157,10 @@ impl Job {
     }
 
     /// Whether what a write sets is so in what the service has. `None`: it cannot be told.
-    fn agrees(&self, kept: &Kept, how: &How, target: &Target<'_>, found: &Bytes) -> Option<bool> {
+    fn agrees(&self, kept: &Kept, how: &How, target: &Target<'_>, found: &[u8]) -> Option<bool> {
         let written = replay::replay(kept, &self.operation.class, how, target)?.body;
-        let read = |document: Bytes| {
-            let name = Name::from(&self.operation.resource);
-            serde_json::from_slice::<Value>(&references::to_client(&self.core, &name, document)).ok()
-        };
-        replay::agrees(&read(written)?, &read(found.clone())?)
+        let written: Value = serde_json::from_slice(&written).ok()?;
+        replay::agrees(&written, &serde_json::from_slice(found).ok()?)
     }
 
     /// Asks the service whether the effect of this execution is there, and under which id.
@@ -217,16 +213,13 @@ impl Job {
         if !is_of(class, kept, &meta) {
             return Err(Outcome::NotExecuted);
         }
-        let here = references::local(&self.core, state, &meta, kept);
-        // What it names is made first.
-        let here = here.map_err(|references::Awaited| Outcome::NotExecuted)?;
         if let Some((mut head, scoped)) = self.sender.take() {
             let carried = scoped.map(|scoped| carried(state, &scoped)).transpose()?;
             let (method, path) = replay::path(kept, class, how, &target);
             head.method = method;
             // The client's own query: the kept one lacks credentials.
             head.uri = replay::with_query(&path, head.uri.query()).ok_or(Outcome::NotExecuted)?;
-            let body = replay::body(&here, how, &target, &mut head.headers);
+            let body = replay::body(kept, how, &target, &mut head.headers);
             return Ok((head, full(body), carried));
         }
         if !state.notary().is_none_or(|notary| is_signed(notary, &self.operation, kept)) {
@@ -237,7 +230,7 @@ impl Job {
             return Err(Outcome::Refused { status: 403 });
         }
         let on_behalf_of = Some((&self.operation.id.site, &self.operation.on_behalf_of));
-        let replay = replay::replay(&here, class, how, &target).ok_or(Outcome::NotExecuted)?;
+        let replay = replay::replay(kept, class, how, &target).ok_or(Outcome::NotExecuted)?;
         let own = as_archipel(&self.core, state, &kept.service, &meta, replay, on_behalf_of).await;
         // Without, it waits, and is shown: somebody has to say who the sender is here. As anybody else it is not executed.
         let (credentials, replay) = own.map_err(|Unvouched| Outcome::NotExecuted)?;

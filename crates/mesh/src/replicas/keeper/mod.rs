@@ -25,7 +25,6 @@ mod logs;
 mod peers;
 mod pull;
 mod reads;
-mod references;
 mod replay;
 mod seal;
 mod show;

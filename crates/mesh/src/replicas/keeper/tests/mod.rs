@@ -2,7 +2,6 @@
 //! they hand in the writes.
 
 mod large;
-mod references;
 mod sites;
 mod vouched;
 
