@@ -74,14 +74,19 @@ pub(super) fn extend(story: &mut Story<'_>) -> Result<(), String> {
     let order = (Method::POST, path.as_str(), Some(json!({ "site": "Site4" })));
     story.order(0, &format!("replicas extend image:/images/{id} --to Site4"), order)?;
     // Until then it answers from another replica.
-    until_each(story, &[3], &format!("/images/{id}/file"), |answer| {
-        answer.body == "debian" && answer.header("x-served-by") == "image@Site4"
-    })?;
+    let until_own = |story: &Story<'_>, site: usize| {
+        let own = format!("image@Site{}", site + 1);
+        until_each(story, &[site], &format!("/images/{id}/file"), |answer| {
+            answer.body == "debian" && answer.header("x-served-by") == own
+        })
+    };
+    until_own(story, 3)?;
     story.tell(&format!("  Site4 has it, copied from a replica, after {}", ms(began.elapsed())));
     let server = story.boot(3, &id, None)?;
     expect(&server, 201)?;
     story.tell("  lists of all four have one id:");
     for site in 0..4 {
+        until_own(story, site)?;
         let listed = story.ask("GET", (site, "image"), "/images", None, None)?;
         expect(&listed, 200)?;
         let text = String::from_utf8_lossy(&listed.body).into_owned();
