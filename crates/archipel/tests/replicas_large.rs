@@ -173,7 +173,7 @@ fn a_minority_gets_a_long_upload_at_a_quorum_once_it_is_back() {
     until("it is taken without Site3", || match stage.try_upload(0, &body) {
         answer if answer.status() == 200 => true,
         answer => {
-            assert!(answer.status() == 503 && answer.text().contains("not executed"), "{answer:?}");
+            assert!(answer.status() == 503 && answer.text().contains("nothing was executed"), "{answer:?}");
             false
         }
     });
