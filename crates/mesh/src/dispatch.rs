@@ -115,15 +115,10 @@ impl Dispatch {
         let mut effects = Vec::new();
         run.start(&mut effects);
         loop {
-            let mut begun = 0_usize;
             for effect in std::mem::take(&mut effects) {
                 match effect {
                     Effect::Send { leg, site } => {
-                        // The first of many leave, and are answered, while the last are being made.
-                        begun += 1;
-                        if begun.is_multiple_of(LEGS_AT_ONCE) {
-                            let_others_run().await;
-                        }
+                        legs.pace().await;
                         // Said before the first byte can leave: what comes after may have been executed.
                         run.on(Event::Sent { leg }, &mut effects);
                         self.begin(&mut legs, leg, site, false);
@@ -355,6 +350,13 @@ impl Knowledge for Knows<'_> {
 }
 
 impl Legs {
+    /// Lets the first of many leave, and be answered, while the last are being made.
+    async fn pace(&self) {
+        if !self.each.is_empty() && self.each.len().is_multiple_of(LEGS_AT_ONCE) {
+            let_others_run().await;
+        }
+    }
+
     fn of(&mut self, leg: Leg) -> &mut One {
         self.each.entry(leg).or_default()
     }

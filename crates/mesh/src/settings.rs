@@ -38,7 +38,7 @@ pub struct Settings {
     /// Whose tokens of other sites are honoured here; nothing where none are.
     pub tokens: Option<Tokens>,
     /// Serve what is simple, plain HTTP/1.1 to plain services of this site, without hyper. It should be on: without
-    /// it the same requests are answered in the same way, and cost more.
+    /// it the same requests are answered in the same way, and small ones cost more.
     pub thin: bool,
     /// How much of each thing there may be.
     pub limits: Limits,
