@@ -13,6 +13,7 @@ use archipel::demo::World;
 use load::{Client, Outcome, Random, Uptime};
 use sample::Fault;
 use sample::wan::Cut;
+use support::fleet::until;
 use support::sites::{SHARED_IMAGE, Site, joined, share_image};
 use support::{Connection, Message, ask, get};
 
@@ -240,7 +241,8 @@ fn local_requests_end_while_every_request_to_another_site_is_stuck() {
             work_locally(&world, site, round);
         }
     }
-    assert!(all_stuck(), "a stuck request ended: nothing was shown");
+    // A request is counted until a moment after its answer.
+    until("of all requests only the stuck ones are under way: else nothing was shown", all_stuck);
     for site in 0..3 {
         world.cut(site, None).unwrap();
     }
@@ -277,7 +279,7 @@ fn local_requests_end_while_another_site_keeps_its_answers_to_itself() {
         work_locally(&world, 0, round);
         work_locally(&world, 2, round);
     }
-    assert_eq!(world.in_flight(0).unwrap(), 8, "a held request ended: nothing was shown");
+    until("all held requests are under way, and no other", || world.in_flight(0).unwrap() == 8);
     silent.set(Fault::None);
     for (number, connection) in held.iter_mut().enumerate() {
         assert_eq!(connection.answer().unwrap().status(), 201);
@@ -302,18 +304,13 @@ fn what_waits_for_another_site_takes_no_room_from_local_requests() {
         connection.send("GET", &path, &[("x-scope", scope)], "").unwrap();
         stuck.push(connection);
     }
-    let mut rounds = 0;
-    while world.in_flight(0).unwrap() < ROOM {
-        work_locally(&world, 0, rounds);
-        rounds += 1;
-        assert!(rounds < 2000, "the requests do not get under way");
-    }
+    until("the requests are under way", || world.in_flight(0).unwrap() == ROOM);
     let refused = get(entry, &path, &[("x-scope", "image: Site3")]);
     assert_eq!(refused.field("type"), "urn:archipel:too-many-requests", "{refused:?}");
-    for round in 2000..2010 {
+    for round in 0..10 {
         work_locally(&world, 0, round);
     }
-    assert_eq!(world.in_flight(0).unwrap(), ROOM, "a stuck request ended: nothing was shown");
+    until("all stuck requests are under way, and no other", || world.in_flight(0).unwrap() == ROOM);
     world.cut(1, None).unwrap();
     for connection in &mut stuck {
         assert_eq!(connection.answer().unwrap().status(), 200);

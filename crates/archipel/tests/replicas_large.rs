@@ -62,10 +62,14 @@ impl Stage {
     }
 
     fn upload(&self, site: usize, body: &[u8]) {
+        let answer = self.try_upload(site, body);
+        assert_eq!(answer.status(), 200, "{answer:?}");
+    }
+
+    fn try_upload(&self, site: usize, body: &[u8]) -> Message {
         let mut client = self.begin(site, body.len());
         client.write_all(body).unwrap();
-        let answer = Message::read(&mut BufReader::new(client)).unwrap();
-        assert_eq!(answer.status(), 200, "{answer:?}");
+        Message::read(&mut BufReader::new(client)).unwrap()
     }
 
     /// How often each service was given a file.
@@ -158,4 +162,24 @@ fn a_long_upload_at_an_ordered_level_reaches_every_site_once() {
         }
         stage.until_no_bodies();
     }
+}
+
+#[test]
+fn a_minority_gets_a_long_upload_at_a_quorum_once_it_is_back() {
+    let stage = Stage::at("image: (Site1 & Site2 & Site3)@quorum");
+    let body = content(6, 4 * MIB);
+    stage.fleet.isolate(2, Some(Cut::Reset));
+    // If it was Site3 that had the lead, another has to take it first.
+    until("it is taken without Site3", || match stage.try_upload(0, &body) {
+        answer if answer.status() == 200 => true,
+        answer => {
+            assert!(answer.status() == 503 && answer.text().contains("nothing was executed"), "{answer:?}");
+            false
+        }
+    });
+    until("those that are there have it", || stage.uploads() == [1, 1, 0]);
+    stage.fleet.isolate(2, None);
+    until("Site3 has it too", || stage.uploads() == [1, 1, 1]);
+    assert!(stage.content(2) == body);
+    stage.until_no_bodies();
 }

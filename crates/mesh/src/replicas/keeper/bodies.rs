@@ -157,6 +157,7 @@ impl Keeper {
         let of = self.book.op_of(id).and_then(|op| self.book.op(op));
         offered.is_some_and(|sites| sites.contains(from))
             || of.is_some_and(|open| self.shares(from, &open.meta))
+            || self.book.is_for(id, from)
     }
 
     /// Another site says that a body comes in there, and that this one will need it.
