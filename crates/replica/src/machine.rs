@@ -310,6 +310,15 @@ impl Machine {
         })
     }
 
+    /// An operation that is kept.
+    #[must_use]
+    pub fn operation(&self, meta: &Meta, op: &OpId) -> Option<&Operation> {
+        if let Some(entry) = self.ordering.entries.get(meta) {
+            return entry.queue.turns.values().map(|turn| &turn.operation).find(|own| own.id == *op);
+        }
+        self.entries.get(meta)?.resource.ops.get(op)
+    }
+
     /// Operations that a site is not known to have.
     pub fn pending(&self, site: &Site) -> impl Iterator<Item = &Operation> {
         self.entries.values().flat_map(|entry| entry.lacking(site))

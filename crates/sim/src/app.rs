@@ -159,13 +159,15 @@ impl App {
         let _ = http1::Builder::new().auto_date_header(false).serve_connection(stream, service).await;
     }
 
-    /// What is asked for without a name for it goes on when nobody waits for it any more.
+    /// What a client asked for goes on when nobody waits for it any more. What Archipel asks for itself does not: a
+    /// service that executed it after its repetition, and after what came then, would undo that.
     async fn serve_one(
         self,
         request: Request<Incoming>,
         twice: Arc<AtomicBool>,
     ) -> Result<Response<Full<Bytes>>, io::Error> {
-        if request.headers().contains_key("scope-operation") {
+        let own = request.uri().query().is_none_or(|query| !query.contains("by="));
+        if own || request.headers().contains_key("scope-operation") {
             return self.answer(request, &twice).await;
         }
         spawn_local(async move { self.answer(request, &twice).await }).await.map_err(io::Error::other)?

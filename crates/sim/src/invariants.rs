@@ -350,7 +350,8 @@ fn eventual_is_causal(evidence: &Evidence) -> Result<(), String> {
     Ok(())
 }
 
-/// Of two writes the one that has seen the other stays, whatever clocks say.
+/// Of two writes the one that has seen the other stays, whatever clocks say. But a replace that loses to another is as if it
+/// had never been: a patch before it counts again, where the one that won has not seen it.
 fn newer_never_loses_to_older(evidence: &Evidence) -> Result<(), String> {
     for image in images(evidence) {
         for there in image.at.iter().flatten() {
@@ -358,7 +359,15 @@ fn newer_never_loses_to_older(evidence: &Evidence) -> Result<(), String> {
             let wrote = writes_to(evidence, image.record)
                 .find(|record| named(record).is_some() && name(record) == last);
             let Some(wrote) = wrote else { continue };
-            if let Some(later) = later_at_the_same_site(evidence, wrote).next() {
+            let is_put = |record: &Record| matches!(record.ask.act, Act::Put { .. });
+            let beaten = |later: &Record| {
+                let mut others = writes_to(evidence, image.record).filter(|other| is_put(other));
+                let elsewhere = |other: &Record| {
+                    other.ask.site != later.ask.site && other.told.verdict != Verdict::Refused
+                };
+                is_put(later) && !is_put(wrote) && others.any(elsewhere)
+            };
+            if let Some(later) = later_at_the_same_site(evidence, wrote).find(|later| !beaten(later)) {
                 return Err(format!("{last} is there at the end, and {} came after it", name(later)));
             }
         }

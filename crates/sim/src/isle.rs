@@ -200,6 +200,8 @@ impl Isle {
         let Some(running) = self.running.take() else { return };
         self.outline.up.set(None);
         self.outline.members.replace(None);
+        // A service never executes what its mesh asked for before it crashed: it is at the same site.
+        self.network.part(mesh_host(self.index), app_host(self.index));
         self.network.stop(mesh_host(self.index), how);
         let (kept, lost) = self.disk.crash();
         self.trace.say(format!(

@@ -208,6 +208,18 @@ impl Network {
         }
     }
 
+    /// What is under way between two machines ends, and both learn it.
+    pub fn part(&self, one: IpAddr, other: IpAddr) {
+        let inner = lock(&self.0);
+        let between =
+            |pipe: &Pipe| [pipe.from, pipe.to] == [one, other] || [pipe.to, pipe.from] == [one, other];
+        for pipe in inner.pipes(between) {
+            let mut pipe = lock(&pipe);
+            pipe.reset = true;
+            pipe.wake();
+        }
+    }
+
     /// A machine has its power again.
     pub fn start(&self, host: IpAddr) {
         lock(&self.0).off.remove(&host);

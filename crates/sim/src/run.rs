@@ -407,7 +407,7 @@ impl Sea {
 
     /// Why somebody still waits, if so.
     async fn unquiet(&self) -> Option<String> {
-        let mut why = None;
+        let mut why = Vec::new();
         for isle in &self.isles {
             let name = NAMES[isle.index];
             if let Some(fault) = isle.fault() {
@@ -417,12 +417,20 @@ impl Sea {
                 return Some(format!("{name} does not run"));
             };
             for pending in handle.in_doubt().await.unwrap_or_default() {
-                why = Some(format!("{} is in doubt at {name}", pending.op));
-                let (executed, id) = executed(&isle.app.ledger(), &pending.op);
+                why.push(format!("{} is in doubt at {name}", pending.op));
+                let mut ledger = isle.app.ledger();
+                // A service that was given an old copy has no more what it did after that.
+                ledger.retain(|done| {
+                    let lost = |(site, since, until): &(usize, Instant, Instant)| {
+                        *site == isle.index && (*since..*until).contains(&done.at)
+                    };
+                    !self.restored.iter().any(lost)
+                });
+                let (executed, id) = executed(&ledger, &pending.op);
                 self.trace.say(format!("the operator settles {} at {name}: {executed}", pending.op));
                 let settled = handle.settle(pending.op, executed, id.as_deref()).await;
                 if let Err(error) = settled {
-                    why = Some(format!("cannot be settled at {name}: {error}"));
+                    why.push(format!("cannot be settled at {name}: {error}"));
                 }
             }
             for resource in handle.resources().await.unwrap_or_default() {
@@ -431,11 +439,11 @@ impl Sea {
                 let good = resource.condition == Condition::Good || resource.deleted || !is_member;
                 let waits = resource.replicas.iter().find(|replica| replica.pending > 0);
                 if !good || waits.is_some() {
-                    why = Some(format!("at {name}: {resource:?}"));
+                    why.push(format!("at {name}: {resource:?}"));
                 }
             }
         }
-        why
+        (!why.is_empty()).then(|| why.join("; "))
     }
 
     /// Reads every image whose writes have one order once more: what is told then counts too.
@@ -489,7 +497,8 @@ impl Sea {
         }
         for record in &mut records {
             let lost = |(site, since, until): &(usize, Instant, Instant)| {
-                record.ask.site == *site && record.told.to >= *since && record.told.from <= *until
+                let took = record.told.sites.contains(&format!("\"{}\";status=2", NAMES[*site]));
+                (record.ask.site == *site || took) && record.told.to >= *since && record.told.from <= *until
             };
             // Of a site without a replica: who took it is not known here.
             let elsewhere = !record.members.contains(&record.ask.site) && !self.restored.is_empty();
@@ -518,7 +527,14 @@ impl Sea {
 /// Whether a service executed an operation, and what it made then.
 fn executed(ledger: &[Done], op: &OpId) -> (bool, Option<String>) {
     let name = op.to_string();
-    let done = ledger.iter().rfind(|done| done.effect && done.operation.as_deref() == Some(&name));
+    let done = ledger.iter().rposition(|done| done.effect && done.operation.as_deref() == Some(&name));
+    let done = done.and_then(|at| {
+        let (done, after) = ledger.get(at..)?.split_first()?;
+        let erased = after
+            .iter()
+            .any(|later| later.effect && later.method == "PUT" && done.path.starts_with(&later.path));
+        (!erased).then_some(done)
+    });
     (done.is_some(), done.and_then(|done| done.id.clone()))
 }
 

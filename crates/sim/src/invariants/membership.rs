@@ -33,7 +33,12 @@ pub(super) fn what_is_out_is_not_asked(evidence: &Evidence) -> Result<(), String
             let direct = matches!(record.ask.act, Act::Forward { .. } | Act::Create { .. });
             let during = |done: &&Done| done.at >= record.told.from && done.at <= record.told.to;
             let asked = |done: &&Done| direct && done.by.as_deref() == Some(&name);
-            let executed = evidence.ledgers[*out].iter().filter(during).any(|done| asked(&done));
+            // Another site, which made the write its own, may know better.
+            let sent = |done: &&Done| {
+                let by = done.operation.as_deref().and_then(|name| name.split('/').next());
+                by.is_none_or(|by| by == NAMES[record.ask.site])
+            };
+            let executed = evidence.ledgers[*out].iter().filter(during).filter(sent).any(|done| asked(&done));
             if said.is_some() || executed {
                 return Err(format!(
                     "{name} was sent to {}, of which {} knew that it is not to be asked [{}]",

@@ -213,9 +213,9 @@ impl Keeper {
             let stand = match standing {
                 replica::Fulfilment::Done => Stand::Done(open.status.filter(|_| site == self.here)),
                 replica::Fulfilment::Pending => {
-                    self.refused(&site, &open.meta).map_or(Stand::Pending, Stand::Diverged)
+                    self.refused(&site, &open.meta).map_or(Stand::Pending, refused)
                 }
-                replica::Fulfilment::Diverged { status } => Stand::Diverged(status),
+                replica::Fulfilment::Diverged { status } => refused(status),
                 replica::Fulfilment::InDoubt => Stand::InDoubt,
             };
             (site, stand)
@@ -233,4 +233,10 @@ impl Keeper {
     pub(super) fn tell_done(&mut self, reply: oneshot::Sender<bool>, done: bool) {
         self.afterwards(Deed::Done(reply, done));
     }
+}
+
+/// What is known of a replica that has not what the others have. One that was not refused anything, but has more than the
+/// others, is given their state, and with it this.
+fn refused(status: u16) -> Stand {
+    if status >= 400 { Stand::Diverged(status) } else { Stand::Pending }
 }

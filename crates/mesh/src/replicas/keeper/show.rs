@@ -17,17 +17,21 @@ impl Keeper {
         if is_provisional(meta) {
             return;
         }
-        let status = self.machine.status(meta).filter(|status| !status.deleted && !status.map.is_detached());
+        let made = self.machine.is_made(meta);
+        let status = self.machine.status(meta).filter(|status| !status.map.is_detached());
+        // What is deleted, and still in the service here, is no ordinary resource.
+        let status = status.filter(|status| !status.deleted || made);
         // What this site's service has under a name that was chosen elsewhere is its own, and its clients find it.
         let status = status.filter(|status| {
             let diverged = matches!(status.condition, replica::Condition::Diverged { .. });
-            !(diverged && status.map.chosen && !self.machine.is_made(meta))
+            !(diverged && status.map.chosen && !made)
         });
         let place = status.map(|status| Place {
             level: status.map.level,
             members: status.map.members().into_iter().cloned().collect(),
             local: status.map.local(&self.here).as_ref().map(Name::from),
             readable: self.machine.is_readable(meta),
+            deleted: status.deleted,
         });
         self.replicas.known.set(&Name::from(meta), place);
     }
@@ -137,12 +141,10 @@ impl Keeper {
         })
     }
 
+    /// What only an operator can end. It may have been executed before, and be repeated because a replace erased that.
     fn in_doubt(&self) -> Vec<Pending> {
-        let doubted = self.machine.in_doubt().map(|(meta, op)| (meta.clone(), op.clone()));
-        let here = |(meta, op): (Meta, OpId)| {
-            self.machine.unexecuted(&meta, &self.here).into_iter().find(|own| own.id == op).map(pending)
-        };
-        doubted.filter_map(here).collect()
+        let doubted = self.machine.in_doubt();
+        doubted.filter_map(|(meta, op)| self.machine.operation(meta, op).map(pending)).collect()
     }
 
     /// Counts what waits.
