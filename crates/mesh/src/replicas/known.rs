@@ -21,8 +21,6 @@ pub(crate) struct Place {
     pub(crate) local: Option<Name>,
     /// Whether the replica here may be read: it is there, not behind, not diverged.
     pub(crate) readable: bool,
-    /// Whether it is deleted, and only the service here still has it: to clients it is not there.
-    pub(crate) deleted: bool,
 }
 
 /// What a name is.
@@ -30,7 +28,7 @@ pub(crate) struct Place {
 pub(crate) enum Seen {
     /// A replicated resource, by its name for clients.
     Replicated(Place),
-    /// The name that a replica has in this site's service, or that of one that is deleted: to no client it is there.
+    /// The name that a replica has in this site's service: no client may know it.
     Hidden,
     /// Nothing that is known here.
     Ordinary,
@@ -91,7 +89,6 @@ impl Known {
         let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
         let Some(names) = services.get(name.service()) else { return Seen::Ordinary };
         match names.places.get(name) {
-            Some(place) if place.deleted => Seen::Hidden,
             Some(place) => Seen::Replicated(place.clone()),
             None if names.hidden.contains_key(name) => Seen::Hidden,
             None => Seen::Ordinary,
@@ -152,13 +149,7 @@ mod tests {
     #[test]
     fn a_service_without_replicated_resources_is_known_to_have_none() {
         let known = Known::default();
-        let place = Place {
-            level: Level::Eventual,
-            members: BTreeSet::new(),
-            local: None,
-            readable: true,
-            deleted: false,
-        };
+        let place = Place { level: Level::Eventual, members: BTreeSet::new(), local: None, readable: true };
         let names = ["one", "two"].map(|id| Name::new("image", &format!("/images/{id}")));
         for name in &names {
             known.set(name, Some(place.clone()));
@@ -173,13 +164,7 @@ mod tests {
     #[test]
     fn it_is_known_whether_anybody_has_something_at_a_path() {
         let known = Known::default();
-        let place = Place {
-            level: Level::Eventual,
-            members: BTreeSet::new(),
-            local: None,
-            readable: true,
-            deleted: false,
-        };
+        let place = Place { level: Level::Eventual, members: BTreeSet::new(), local: None, readable: true };
         let names = ["a/one", "a/two"].map(|owner| Name::owned("compute", "/keys/mine", owner));
         let is = || (known.is_owned("compute", Some("/keys/mine")), known.is_owned("compute", None));
         for name in names.iter().chain(&names) {

@@ -211,7 +211,6 @@ fn stage() -> Stage {
         members: ["A", "B"].map(site).into(),
         local: Some(name(LOCAL)),
         readable: true,
-        deleted: false,
     };
     Stage { credential: false, place, group: None, reply: Reply::Executed { status: 201 } }
 }

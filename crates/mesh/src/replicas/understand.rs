@@ -227,7 +227,6 @@ mod tests {
             members: ["A", "B"].map(|name| Site::new(name).unwrap()).into(),
             local: Some(Name::new("image", &format!("/v2/images/{LOCAL}"))),
             readable: true,
-            deleted: false,
         };
         known.set(&Name::new("image", &format!("/v2/images/{META}")), Some(place));
         known

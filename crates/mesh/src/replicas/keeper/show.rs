@@ -19,7 +19,7 @@ impl Keeper {
         }
         let made = self.machine.is_made(meta);
         let status = self.machine.status(meta).filter(|status| !status.map.is_detached());
-        // What is deleted, and still in the service here, is no ordinary resource.
+        // What is deleted, and still in the service here, is no ordinary resource: a write to it would reach nobody else.
         let status = status.filter(|status| !status.deleted || made);
         // What this site's service has under a name that was chosen elsewhere is its own, and its clients find it.
         let status = status.filter(|status| {
@@ -31,7 +31,6 @@ impl Keeper {
             members: status.map.members().into_iter().cloned().collect(),
             local: status.map.local(&self.here).as_ref().map(Name::from),
             readable: self.machine.is_readable(meta),
-            deleted: status.deleted,
         });
         self.replicas.known.set(&Name::from(meta), place);
     }
