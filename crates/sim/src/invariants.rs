@@ -354,18 +354,22 @@ fn eventual_is_causal(evidence: &Evidence) -> Result<(), String> {
 /// had never been: a patch before it counts again, where the one that won has not seen it.
 fn newer_never_loses_to_older(evidence: &Evidence) -> Result<(), String> {
     for image in images(evidence) {
-        for there in image.at.iter().flatten() {
+        let there = image.at.iter().enumerate();
+        for (site, there) in there.flat_map(|(site, all)| all.iter().map(move |there| (site, there))) {
             let last = text(there, "name");
             let wrote = writes_to(evidence, image.record)
                 .find(|record| named(record).is_some() && name(record) == last);
             let Some(wrote) = wrote else { continue };
             let is_put = |record: &Record| matches!(record.ask.act, Act::Put { .. });
+            let executed = |record: &Record| {
+                let ledger = &evidence.ledgers[site];
+                ledger.iter().rposition(|done| done.effect && done.by.as_deref() == Some(&name(record)))
+            };
+            // Another's replace came over it there.
             let beaten = |later: &Record| {
-                let mut others = writes_to(evidence, image.record).filter(|other| is_put(other));
-                let elsewhere = |other: &Record| {
-                    other.ask.site != later.ask.site && other.told.verdict != Verdict::Refused
-                };
-                is_put(later) && !is_put(wrote) && others.any(elsewhere)
+                let others = writes_to(evidence, image.record).filter(|other| is_put(other));
+                let mut others = others.filter(|other| other.ask.site != later.ask.site);
+                is_put(later) && !is_put(wrote) && others.any(|other| executed(other) > executed(later))
             };
             if let Some(later) = later_at_the_same_site(evidence, wrote).find(|later| !beaten(later)) {
                 return Err(format!("{last} is there at the end, and {} came after it", name(later)));
