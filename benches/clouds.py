@@ -31,7 +31,7 @@ def main():
     options.add_argument("--rounds", type=int, default=201, help="of calls in one Python session")
     options.add_argument("--servers", type=int, default=15, help="of these that make a server")
     options.add_argument("--commands", type=int, default=9, help="rounds of whole commands of the stock client")
-    options.add_argument("--archipel", type=Path, default=ROOT / "target/release/archipel")
+    options.add_argument("--archipel", type=Path, default=ROOT / "target/dist/archipel")
     options.add_argument("--dir", type=Path, default=ROOT / "target/bench-openstack", help="for the testbed")
     options = options.parse_args()
     try:

@@ -17,7 +17,7 @@ from pathlib import Path
 PROXY_CORE, LOAD_CORE = os.environ.get("BENCH_CORES", "0,1").split(",")
 BOTH_CORES = f"{PROXY_CORE},{LOAD_CORE}"
 ROOT = Path(__file__).resolve().parent.parent
-ARCHIPEL = ROOT / "target/release/archipel"
+ARCHIPEL = ROOT / "target/dist/archipel"
 RESULTS = ROOT / "target/bench"
 
 

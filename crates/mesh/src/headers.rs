@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TE, UPGRADE,
+    self, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TE, UPGRADE,
 };
 use http::request::Parts;
 use http::uri::{PathAndQuery, Uri};
@@ -13,6 +13,28 @@ pub(crate) const HEADERS_ON_STACK: usize = 100;
 
 /// What peers tell each other starts with this.
 const PEERS_ONLY: &str = "archipel-";
+
+/// What is true of a write only.
+const OF_A_WRITE: [HeaderName; 11] = [
+    CONTENT_LENGTH,
+    header::CONTENT_TYPE,
+    header::CONTENT_ENCODING,
+    header::TRANSFER_ENCODING,
+    EXPECT,
+    header::TRAILER,
+    header::IF_MATCH,
+    header::IF_NONE_MATCH,
+    header::IF_MODIFIED_SINCE,
+    header::IF_UNMODIFIED_SINCE,
+    header::RANGE,
+];
+
+/// Makes the headers of a write those of a question about what it writes to.
+pub(crate) fn only_ask(headers: &mut HeaderMap) {
+    for name in OF_A_WRITE {
+        headers.remove(name);
+    }
+}
 
 /// Takes away what concerns one connection only. Says which protocol the sender wants to switch to.
 pub(crate) fn end_of_hop(headers: &mut HeaderMap) -> Option<HeaderValue> {

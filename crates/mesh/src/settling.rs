@@ -6,7 +6,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use http::header::{self, HeaderName, HeaderValue};
+use http::header::{self, HeaderValue};
 use http::request::Parts;
 use http::{Method, Response, StatusCode, Uri};
 use plan::{Sent, Why};
@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::body::{AnswerBody, LegBody};
 use crate::core::{Core, ServiceState, State};
+use crate::headers;
 use crate::judging::read;
 use crate::leg::{self, Carried, LegFailure};
 use crate::problem::Problem;
@@ -26,21 +27,6 @@ const MOST_BYTES: usize = 256 << 10;
 
 /// It is asked at most so many times less often than at first.
 const SLOWEST: u32 = 10;
-
-/// What is true of the request that made it only.
-const NOT_FOR_QUESTIONS: [HeaderName; 11] = [
-    header::CONTENT_LENGTH,
-    header::CONTENT_TYPE,
-    header::CONTENT_ENCODING,
-    header::TRANSFER_ENCODING,
-    header::EXPECT,
-    header::TRAILER,
-    header::IF_MATCH,
-    header::IF_NONE_MATCH,
-    header::IF_MODIFIED_SINCE,
-    header::IF_UNMODIFIED_SINCE,
-    header::RANGE,
-];
 
 /// A write at one site, and how to learn what came of it.
 pub(crate) struct Settling {
@@ -139,9 +125,7 @@ impl Settling {
     /// Asks the site about it, on behalf of the client.
     async fn ask(&self, method: Method, path: &str) -> Result<Response<AnswerBody>, LegFailure> {
         let mut head = self.head.clone();
-        for name in NOT_FOR_QUESTIONS {
-            head.headers.remove(name);
-        }
+        headers::only_ask(&mut head.headers);
         head.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         head.method = method;
         head.uri = Uri::try_from(path).map_err(|error| LegFailure {

@@ -6,9 +6,9 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use http::Response;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
+use http::{Method, Response, StatusCode, Uri};
 use plan::{Asked, Knowledge, Said, Sent, Why};
 use profile::{Kind, Rule};
 use replica::{Class, Doubt, Meta, Naming, Subject};
@@ -26,6 +26,7 @@ use super::upload::{self, Long, Taken};
 use super::{Name, Replicas, Seen, answer, owned};
 use crate::body::{AnswerBody, LegBody};
 use crate::core::{Core, ServiceState, State};
+use crate::headers;
 use crate::identity;
 use crate::interim::Speaker;
 use crate::leg::{self, Carried, LegFailure};
@@ -101,6 +102,9 @@ pub(crate) async fn create(at: At<'_>, head: Box<Parts>, body: LegBody, group: &
         Meaning::Hidden => return Ok(hidden().into_response()),
         Meaning::Write(target, rule) => return at.write(replicas, target, &rule, *head, body).await,
         Meaning::Ordinary | Meaning::Read(_) => {}
+    }
+    if understand::makes(kinds, name, &head.method, head.uri.path()).is_none() {
+        return at.to_unknown(replicas, head, body, group).await;
     }
     // Whether it is there already, its own sites know.
     if !at.from_peer && !group.sites.contains(at.here()) {
@@ -326,6 +330,54 @@ impl<'a> At<'a> {
         Ok(self.first_that_takes_it(replicas, &group.sites, work, true).await)
     }
 
+    /// A write that makes nothing, to something that is not known here: one of its sites may know it. That it is not
+    /// there is said where none of those that can be asked has it.
+    async fn to_unknown(
+        self,
+        replicas: &Replicas,
+        mut head: Box<Parts>,
+        body: LegBody,
+        group: &Group,
+    ) -> Outcome {
+        let mut absent = None;
+        if group.sites.contains(self.here()) {
+            match self.to_ordinary(replicas, head.clone()).await {
+                answer if is_absent(&answer) => absent = Some(answer),
+                answer => return answer,
+            }
+        }
+        let mut body = match self.take_body(replicas, body, false, &group.sites, None).await {
+            Ok(body) => body,
+            Err(problem) => return refuse(problem),
+        };
+        group.write(&mut head);
+        let mut trying = Trying::new(self.others(&group.sites), true);
+        while let Some(site) = trying.next() {
+            let Some(body) = body.leg(self.state.settings().timeouts.body_idle) else { break };
+            let answer = self.at_peer(&site, *head.clone(), body).await;
+            if is_absent(&answer) {
+                absent = absent.or(Some(answer));
+            } else if let Some(answer) = trying.heard(answer) {
+                return answer;
+            }
+        }
+        absent.unwrap_or_else(|| trying.end())
+    }
+
+    /// A write to several sites of something that is not replicated: nothing is executed. That it is not there at all is
+    /// said as the service here says it.
+    async fn to_ordinary(self, replicas: &Replicas, mut head: Box<Parts>) -> Outcome {
+        let (name, kinds) = (&self.service.name, &self.state.settings().profile.kinds);
+        let path = head.uri.path().to_owned();
+        let problem = not_replicable(&head, kinds.barred(name, &path));
+        let item = kinds.items(name, &path).first().and_then(|item| Uri::try_from(item.path).ok());
+        let Some(item) = item.filter(|_| !understand::has_dots(&path)) else { return refuse(problem) };
+        headers::only_ask(&mut head.headers);
+        (head.method, head.uri) = (Method::GET, item);
+        let answer = self.rewritten(replicas, head, LegBody::Empty, None).await;
+        if is_absent(&answer) { answer } else { refuse(problem) }
+    }
+
     /// A new resource of other sites: to the nearest of them.
     async fn hand_over(self, replicas: &Replicas, mut head: Parts, body: LegBody, group: &Group) -> Outcome {
         let mut body = match self.take_body(replicas, body, false, &group.sites, None).await {
@@ -481,6 +533,11 @@ pub(super) fn refuse(problem: Problem) -> Outcome {
     } else {
         Err(LegFailure::refused(problem))
     }
+}
+
+/// A site has nothing of that name.
+fn is_absent(answer: &Outcome) -> bool {
+    answer.as_ref().is_ok_and(|answer| matches!(answer.status(), StatusCode::NOT_FOUND | StatusCode::GONE))
 }
 
 fn is_json(content_type: Option<&str>) -> bool {

@@ -13,7 +13,7 @@ use http1guard::{Body, Chunks, Limits, Piece};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 
 use super::answer::Framing;
-use super::buffers::{Buffer, Buffers, SMALL_BYTES};
+use super::buffers::{Buffer, Buffers, LARGE_BYTES};
 use super::chunks::{AnswerChunks, Broken};
 use super::wire::{LAST_CHUNK, fill, put_chunk, write, write_both};
 use crate::alarm::Alarm;
@@ -56,20 +56,27 @@ impl Upload<'_> {
     pub(super) async fn run(mut self, buffers: &Rc<Buffers>) -> Result<(), Stopped> {
         match self.body {
             Body::None => Ok(()),
-            Body::Length(length) => self.length(length).await,
+            Body::Length(length) => self.length(buffers, length).await,
             Body::Chunked => self.chunks(buffers).await,
         }
     }
 
-    async fn length(&mut self, mut left: u64) -> Result<(), Stopped> {
+    async fn length(&mut self, buffers: &Rc<Buffers>, mut left: u64) -> Result<(), Stopped> {
+        // For as long as all that fits in is of this body: what comes after it is for the connection's own.
+        let mut large = None;
         while left > 0 {
-            if self.buffer.is_empty() {
-                self.read().await?;
+            let buffer = match &mut large {
+                _ if !self.buffer.is_empty() || left < LARGE_BYTES as u64 => &mut *self.buffer,
+                Some(large) => large,
+                none => none.insert(buffers.large()),
+            };
+            if buffer.is_empty() {
+                read(&mut self.from, buffer, &self.alarm, self.pause).await?;
             }
-            let here = self.buffer.unread().len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            let piece = self.buffer.unread().get(..here).unwrap_or_default();
+            let here = buffer.unread().len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            let piece = buffer.unread().get(..here).unwrap_or_default();
             send(&mut self.to, piece, &self.alarm, self.pause, self.flow).await?;
-            self.buffer.take(here);
+            buffer.take(here);
             left -= here as u64;
         }
         Ok(())
@@ -94,26 +101,29 @@ impl Upload<'_> {
                 // No line of a chunked body is as long.
                 return Err(Stopped::Service);
             }
-            self.read().await?;
+            read(&mut self.from, self.buffer, &self.alarm, self.pause).await?;
         }
     }
+}
 
-    /// Reads more of the client's.
-    async fn read(&mut self) -> Result<(), Stopped> {
-        self.alarm.set(self.pause);
-        let read = fill(&mut self.from, self.buffer, &self.alarm).await;
-        let (status, detail) = match read {
-            Ok(1..) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => (
-                StatusCode::REQUEST_TIMEOUT,
-                format!("nothing came for {}", scope::print_duration(self.pause)),
-            ),
-            Ok(0) | Err(_) => {
-                (StatusCode::BAD_REQUEST, "the connection was closed before the body was complete".to_owned())
-            }
-        };
-        Err(Stopped::Client(Fault { status, detail }))
-    }
+/// Reads more of the client's.
+async fn read(
+    from: &mut ReadHalf<'_>,
+    buffer: &mut Buffer,
+    alarm: &Alarm,
+    pause: Duration,
+) -> Result<(), Stopped> {
+    alarm.set(pause);
+    let (status, detail) = match fill(from, buffer, alarm).await {
+        Ok(1..) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+            (StatusCode::REQUEST_TIMEOUT, format!("nothing came for {}", scope::print_duration(pause)))
+        }
+        Ok(0) | Err(_) => {
+            (StatusCode::BAD_REQUEST, "the connection was closed before the body was complete".to_owned())
+        }
+    };
+    Err(Stopped::Client(Fault { status, detail }))
 }
 
 /// Sends a piece on. Before the answer, who waits for that limits the time; after, each pause is limited.
@@ -187,6 +197,9 @@ impl Download<'_, '_> {
     }
 
     async fn length(&mut self, out: &mut Vec<u8>, mut left: u64) -> io::Result<()> {
+        if self.buffer.is_filled() && (self.buffer.unread().len() as u64) < left {
+            self.more_at_once(left).await?;
+        }
         loop {
             let here = self.buffer.unread().len().min(usize::try_from(left).unwrap_or(usize::MAX));
             let piece = self.buffer.unread().get(..here).unwrap_or_default();
@@ -197,12 +210,13 @@ impl Download<'_, '_> {
                 write_both(self.to, out, piece, self.alarm, self.pause).await?;
                 out.clear();
             }
+            let filled = self.buffer.is_filled();
             self.buffer.take(here);
             left -= here as u64;
             if left == 0 {
                 return Ok(());
             }
-            self.grow(left);
+            self.buffer.grow(left, filled);
             self.read().await?;
         }
     }
@@ -210,24 +224,26 @@ impl Download<'_, '_> {
     async fn chunks(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         let mut chunks = AnswerChunks::new(self.most_trailers);
         loop {
+            let filled = self.buffer.is_filled();
             let ended = step(|bytes| chunks.read(bytes), &mut self.buffer, out);
             self.flush(out, b"").await?;
             if ended.map_err(|Broken| io::Error::from(io::ErrorKind::InvalidData))? {
                 return Ok(());
             }
-            self.grow(SMALL_BYTES as u64 + 1);
+            self.buffer.grow(u64::MAX, filled);
             self.read().await?;
         }
     }
 
     async fn rest(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         loop {
+            let filled = self.buffer.is_filled();
             if !self.buffer.is_empty() {
                 put_chunk(out, self.buffer.unread());
                 self.buffer.take(self.buffer.unread().len());
             }
             self.flush(out, b"").await?;
-            self.grow(SMALL_BYTES as u64 + 1);
+            self.buffer.grow(u64::MAX, filled);
             match self.read().await {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
@@ -243,11 +259,14 @@ impl Download<'_, '_> {
         Ok(())
     }
 
-    /// A long rest is worth a large buffer.
-    fn grow(&mut self, left: u64) {
-        if left > SMALL_BYTES as u64 && !self.buffer.is_large() {
-            self.buffer = self.buffer.grown();
-        }
+    /// The start of a long body came with its head, and what follows is there, most often: both are sent on together.
+    async fn more_at_once(&mut self, left: u64) -> io::Result<()> {
+        self.buffer.grow(left, true);
+        let more = poll_fn(|context| match self.buffer.poll_fill(self.from, context) {
+            Poll::Ready(read) => Poll::Ready(read.map(drop)),
+            Poll::Pending => Poll::Ready(Ok(())),
+        });
+        more.await
     }
 
     async fn read(&mut self) -> io::Result<()> {

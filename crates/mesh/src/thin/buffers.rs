@@ -1,6 +1,6 @@
 //! Buffers of one core: lent for as long as something is in them. An idle connection has none.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -13,9 +13,16 @@ pub(super) const SMALL_BYTES: usize = 16 << 10;
 /// For long bodies: fewer and larger system calls.
 pub(super) const LARGE_BYTES: usize = 64 << 10;
 
-/// So many of each kind are kept for the next: 1 MiB of either.
+/// For those that come as fast as they are read.
+const HUGE_BYTES: usize = 256 << 10;
+
+/// So many of these are lent at once: 4 MiB. A reader that stops keeps its own.
+const HUGE_LENT: usize = 16;
+
+/// So many of each kind are kept for the next: 1 MiB of the first two, 2 MiB of the last.
 const SMALL_KEPT: usize = 64;
 const LARGE_KEPT: usize = 16;
+const HUGE_KEPT: usize = 8;
 
 /// Larger ones are not kept.
 const TEXT_BYTES: usize = 64 << 10;
@@ -25,6 +32,8 @@ const TEXT_BYTES: usize = 64 << 10;
 pub(crate) struct Buffers {
     small: RefCell<Vec<Box<[u8]>>>,
     large: RefCell<Vec<Box<[u8]>>>,
+    huge: RefCell<Vec<Box<[u8]>>>,
+    huge_lent: Cell<usize>,
     texts: RefCell<Vec<Vec<u8>>>,
 }
 
@@ -35,6 +44,14 @@ impl Buffers {
 
     pub(super) fn large(self: &Rc<Buffers>) -> Buffer {
         self.buffer(&self.large, LARGE_BYTES)
+    }
+
+    fn huge(self: &Rc<Buffers>) -> Option<Buffer> {
+        let lent = self.huge_lent.get();
+        (lent < HUGE_LENT).then(|| {
+            self.huge_lent.set(lent + 1);
+            self.buffer(&self.huge, HUGE_BYTES)
+        })
     }
 
     fn buffer(self: &Rc<Buffers>, kept: &RefCell<Vec<Box<[u8]>>>, bytes: usize) -> Buffer {
@@ -71,6 +88,11 @@ impl Buffer {
         self.start == 0 && self.end == self.bytes.len()
     }
 
+    /// The last read took all that there was room for.
+    pub(super) fn is_filled(&self) -> bool {
+        self.end == self.bytes.len()
+    }
+
     pub(super) fn is_large(&self) -> bool {
         self.bytes.len() > SMALL_BYTES
     }
@@ -83,15 +105,22 @@ impl Buffer {
         }
     }
 
-    /// The same bytes in a larger one.
-    pub(super) fn grown(&self) -> Buffer {
-        let mut grown = self.home.large();
+    /// Goes on in a larger one, if so much that is to come is worth that. The largest are for what fills those before
+    /// with each read.
+    pub(super) fn grow(&mut self, left: u64, filled: bool) {
+        let larger = match self.bytes.len() {
+            bytes if bytes as u64 >= left => None,
+            SMALL_BYTES => Some(self.home.large()),
+            LARGE_BYTES if filled && self.is_empty() => self.home.huge(),
+            _ => None,
+        };
+        let Some(mut larger) = larger else { return };
         let unread = self.unread();
-        if let Some(start) = grown.bytes.get_mut(..unread.len()) {
+        if let Some(start) = larger.bytes.get_mut(..unread.len()) {
             start.copy_from_slice(unread);
-            grown.end = unread.len();
+            larger.end = unread.len();
         }
-        grown
+        *self = larger;
     }
 
     /// Reads more; zero is the end. It must not be full.
@@ -117,7 +146,11 @@ impl Drop for Buffer {
         let bytes = std::mem::take(&mut self.bytes);
         let (kept, most) = match bytes.len() {
             SMALL_BYTES => (&self.home.small, SMALL_KEPT),
-            _ => (&self.home.large, LARGE_KEPT),
+            LARGE_BYTES => (&self.home.large, LARGE_KEPT),
+            _ => {
+                self.home.huge_lent.set(self.home.huge_lent.get().saturating_sub(1));
+                (&self.home.huge, HUGE_KEPT)
+            }
         };
         let mut kept = kept.borrow_mut();
         if kept.len() < most {

@@ -274,7 +274,7 @@ impl Hearing<'_, '_> {
                     Read::Bad => return Err(not_http()),
                     Read::More if !buffer.is_full() => {}
                     Read::More if buffer.is_large() => return Err(not_http()),
-                    Read::More => buffer = buffer.grown(),
+                    Read::More => buffer.grow(u64::MAX, true),
                 }
             }
             self.more(&mut buffer).await?;

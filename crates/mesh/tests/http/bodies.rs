@@ -65,6 +65,58 @@ fn bodies_arrive_as_they_are_sent_not_when_they_are_whole() {
     }
 }
 
+/// Of about the lengths of the buffers that they pass.
+const LENGTHS: [usize; 12] = [
+    (16 << 10) - 300,
+    (16 << 10) - 1,
+    16 << 10,
+    (16 << 10) + 1,
+    (64 << 10) - 1,
+    64 << 10,
+    (64 << 10) + 1,
+    (80 << 10) + 7,
+    (256 << 10) - 1,
+    256 << 10,
+    (320 << 10) + 1,
+    (1 << 20) + 3,
+];
+
+#[test]
+fn bodies_of_any_length_arrive_whole_and_what_follows_them_is_no_part_of_them() {
+    for way in WAYS {
+        let upstream = Upstream::serving(|request| {
+            let framed = if request.line.contains("chunked") {
+                [
+                    format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n", request.body.len()).as_bytes(),
+                    &request.body,
+                    b"\r\n0\r\n\r\n",
+                ]
+                .concat()
+            } else {
+                [format!("Content-Length: {}\r\n\r\n", request.body.len()).as_bytes(), &request.body].concat()
+            };
+            [b"HTTP/1.1 200 OK\r\n", framed.as_slice()].concat()
+        });
+        let front = Front::new(way, &upstream);
+        for framing in ["length", "chunked"] {
+            let mut client = front.connect();
+            for length in LENGTHS {
+                let body: Vec<u8> =
+                    (0..length).map(|at| b'a' + u8::try_from(at * 7 / 3 % 23).unwrap()).collect();
+                let fields = format!("Content-Length: {length}\r\n");
+                let first = front.head(&format!("POST /{framing}"), &fields).into_bytes();
+                let next = front.head("POST /length", "Content-Length: 2\r\n") + "hi";
+                client.send([first, body.clone(), next.into_bytes()].concat());
+                assert!(
+                    client.answer().body == body,
+                    "{way:?}, {framing}: not the {length} bytes that were sent"
+                );
+                assert_eq!(client.answer().text(), "hi", "{way:?}, {framing}, after {length}");
+            }
+        }
+    }
+}
+
 #[test]
 fn an_early_answer_comes_while_the_upload_goes_on_and_the_upload_is_not_lost() {
     for way in WAYS {

@@ -189,8 +189,33 @@ fn a_replicated_write_is_tried_elsewhere_only_where_nothing_was_executed() {
     assert!(world.own("C").is_empty());
     world.at("C", "POST /images", "A ^ (B & C)", "{}").assert_problem(422, "unsupported-plan");
     // What is wrong with a request is so everywhere: no other site is asked.
-    world.at("C", "DELETE /images/7", "(A & B) ; C", "").assert_problem(422, "not-replicable");
-    world.at("A", "DELETE /images/7", "(A & B) ; C", "").assert_problem(422, "not-replicable");
+    let answer = world.at("A", "POST /images", "A", r#"{"name":"alone"}"#);
+    let alone = format!("DELETE /images/{}", json(&answer)["id"].as_str().unwrap());
+    world.at("C", &alone, "(A & B) ; C", "").assert_problem(422, "not-replicable");
+    world.at("A", &alone, "(A & B) ; C", "").assert_problem(422, "not-replicable");
+    assert_eq!(world.own("A").len(), 2, "nothing was deleted");
+}
+
+#[test]
+fn a_write_to_several_sites_of_what_is_nowhere_is_told_as_a_service_tells_it() {
+    let world = World::new();
+    let nowhere = "/images/0b7a4e0c-0000-4000-8000-000000000001";
+    for made in [false, true] {
+        if made {
+            world.make("A", "A & B");
+        }
+        for site in SITES {
+            let of_service = world.at(site, &format!("GET {nowhere}"), site, "");
+            assert_eq!(of_service.status(), 404);
+            for (method, below, body) in
+                [("DELETE", "", ""), ("PATCH", "", r#"{"name":"x"}"#), ("PUT", "/file", "x")]
+            {
+                let answer = world.at(site, &format!("{method} {nowhere}{below}"), "A & B", body);
+                assert_eq!(answer.status(), 404, "{method} at {site}: {}", answer.text());
+                assert_eq!(answer.text(), of_service.text(), "{method} at {site}");
+            }
+        }
+    }
 }
 
 #[test]
