@@ -73,7 +73,7 @@ def main():
 
 def start_meshes(rig, wan, number, backend):
     """One at each end; the port at which clients of Site1 reach it."""
-    port, link = free_ports(2)
+    port, link = [port for port in free_ports(3) if port != backend][:2]
     for side in (LEFT, RIGHT):
         text = MESH.format(site=f"Site{side + 1}", peer=f"Site{2 - side}", name=f"Site{side + 1}-{number}", link=link, port=port,
                            address=wan.addresses[side], peer_address=wan.addresses[1 - side], backend=backend)

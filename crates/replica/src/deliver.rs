@@ -44,10 +44,7 @@ impl Machine {
             return;
         }
         link.owed.insert(meta.clone());
-        if !std::mem::replace(&mut link.armed, true) {
-            let attempts = link.attempts.saturating_add(1);
-            self.wake(Timer::Deliver(site.clone()), attempts);
-        }
+        self.rearm(site);
     }
 
     /// Sends what was accepted here, and the site lacks, and was not just sent.
@@ -77,12 +74,20 @@ impl Machine {
         self.send(site, Message::Operations { map, operations });
     }
 
-    /// The timer of a site ran out: everything that it has not confirmed, whoever accepted it, once more.
+    /// The timer of a site ran out: everything that it has not confirmed, whoever accepted it, once more. Of much, a part
+    /// at a time, so that nothing else waits for long. One that is down is asked about one thing: what
+    /// brings it back says so.
     pub(crate) fn deliver_again(&mut self, site: &Site) {
         let link = self.links.entry(site.clone()).or_default();
-        link.armed = false;
-        link.attempts = link.attempts.saturating_add(1);
-        for meta in link.owed.clone() {
+        let (metas, more) = link.next(if link.down { 1 } else { self.settings.again });
+        if link.down || !more {
+            (link.told, link.armed) = (None, false);
+            link.attempts = link.attempts.saturating_add(1);
+        } else {
+            link.armed = true;
+            self.wake_after(Timer::Deliver(site.clone()), self.settings.retry_ms / 10);
+        }
+        for meta in metas {
             self.touch(&meta);
             let Some(entry) = self.entries.get_mut(&meta) else {
                 self.links.entry(site.clone()).or_default().owed.remove(&meta);
@@ -96,6 +101,16 @@ impl Machine {
             if !heard || !self.catch_up(&meta, site) {
                 self.send_these(&meta, site, Vec::new());
             }
+        }
+        self.rearm(site);
+    }
+
+    /// While a site has something to confirm, its timer runs.
+    fn rearm(&mut self, site: &Site) {
+        let link = self.links.entry(site.clone()).or_default();
+        if !link.owed.is_empty() && !std::mem::replace(&mut link.armed, true) {
+            let attempts = link.attempts.saturating_add(1);
+            self.wake(Timer::Deliver(site.clone()), attempts);
         }
     }
 
@@ -133,10 +148,8 @@ impl Machine {
         }
         if back {
             let link = self.links.entry(site.clone()).or_default();
-            link.attempts = 0;
-            let armed = link.armed;
+            (link.attempts, link.told) = (0, None);
             self.deliver_again(site);
-            self.links.entry(site.clone()).or_default().armed = armed;
         }
     }
 

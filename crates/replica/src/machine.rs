@@ -1,6 +1,7 @@
 //! A site: events in, effects out.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use scope::Site;
 
@@ -27,6 +28,8 @@ pub struct Settings {
     pub backlog: usize,
     /// So many operations in one message.
     pub batch: usize,
+    /// A site is told again of so many resources at once.
+    pub again: usize,
     /// How often what is known is compared with each other site.
     pub survey_ms: u64,
     /// So many resources in one message that lists them.
@@ -51,6 +54,7 @@ impl Default for Settings {
             max_retry_ms: 60_000,
             backlog: 1_000,
             batch: 64,
+            again: 500,
             survey_ms: 600_000,
             lines: 1_000,
             sweep_ms: 60_000,
@@ -74,6 +78,20 @@ pub(crate) struct Link {
     pub epoch: Option<Epoch>,
     /// Resources of which the site has something to confirm.
     pub owed: BTreeSet<Meta>,
+    /// Up to where it was told of them again.
+    pub told: Option<Meta>,
+}
+
+impl Link {
+    /// The next so many of what it owes, and whether there are more after them.
+    pub(crate) fn next(&mut self, count: usize) -> (Vec<Meta>, bool) {
+        let from = self.told.take().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut rest = self.owed.range((from, Bound::Unbounded));
+        let next: Vec<_> = rest.by_ref().take(count).cloned().collect();
+        let more = rest.next().is_some();
+        self.told = next.last().filter(|_| more).cloned();
+        (next, more)
+    }
 }
 
 /// What one call collects: it becomes one atomic [`Effect::Persist`], then the effects.

@@ -6,7 +6,7 @@
     reason = "the helpers of a test fail the test, as the test itself does"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use replica::{
     Authority, Body, Change, Class, Doubt, Effect, Epoch, Event, Key, Level, LocalId, Machine, Message, Meta,
@@ -435,6 +435,45 @@ fn a_peer_that_heard_of_a_later_run_says_so_and_is_believed() {
     let effects = stages[1].1.on(Event::Fired(Timer::Deliver(site("A"))));
     talk(&mut stages, from("B", effects));
     assert_eq!(stages[1].1.machine.pending(&site("A")).count(), 0);
+}
+
+#[test]
+fn a_site_is_told_of_much_in_parts_and_of_nearly_nothing_while_it_is_down() {
+    const MANY: usize = 1_800;
+    let again = Settings::default().again;
+    let timer = Timer::Deliver(site("B"));
+    let arms = |effects: &[Effect]| {
+        effects
+            .iter()
+            .filter(|effect| matches!(effect, Effect::Wake { timer: own, .. } if *own == timer))
+            .count()
+    };
+    let mut stage = Stage::new("A");
+    for number in 0..MANY {
+        let naming = Naming::Chosen(Meta(format!("r{number}").into()));
+        let subject = Subject::New { naming, level: Level::Eventual, sites: [site("A"), site("B")].into() };
+        let effects = stage.write(number as u64, subject, Class::Create, Doubt::Repeat);
+        stage.ends(&effects, done());
+    }
+    stage.on(Event::Reach { site: site("B"), up: false });
+    for _ in 0..3 {
+        let effects = stage.on(Event::Fired(timer.clone()));
+        assert!(messages(&effects, "B").len() <= 1, "{effects:?}");
+        assert_eq!(arms(&effects), 1, "it goes on");
+    }
+    let mut told = BTreeSet::new();
+    let mut effects = stage.on(Event::Reach { site: site("B"), up: true });
+    for _ in 0..MANY.div_ceil(again) {
+        let about: BTreeSet<_> = messages(&effects, "B")
+            .into_iter()
+            .filter_map(|message| Some(message.map()?.meta.clone()))
+            .collect();
+        assert!(about.len() <= again, "{} at once", about.len());
+        told.extend(about);
+        assert_eq!(arms(&effects), 1, "it goes on");
+        effects = stage.on(Event::Fired(timer.clone()));
+    }
+    assert_eq!(told.len(), MANY);
 }
 
 #[test]
