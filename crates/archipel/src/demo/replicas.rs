@@ -23,8 +23,7 @@ fn replicated(story: &mut Story<'_>, name: &str) -> Result<String, String> {
 pub(super) fn replicate(story: &mut Story<'_>) -> Result<(), String> {
     let began = std::time::Instant::now();
     let id = replicated(story, "debian-everywhere")?;
-    let path = format!("/images/{id}/file");
-    until_each(story, &[0, 1, 2], &path, |answer| answer.body == "debian")?;
+    until_own(story, &[0, 1, 2], &id)?;
     story.tell(&format!(
         "  created at Site1, uploaded at Site2; all three have it after {}",
         ms(began.elapsed())
@@ -43,7 +42,7 @@ pub(super) fn replicate(story: &mut Story<'_>) -> Result<(), String> {
 pub(super) fn both_sides(story: &mut Story<'_>) -> Result<(), String> {
     let id = replicated(story, "debian-12")?;
     let path = format!("/images/{id}");
-    until_each(story, &[0, 1, 2], &format!("{path}/file"), |answer| answer.body == "debian")?;
+    until_own(story, &[0, 1, 2], &id)?;
     story.while_cut(&[2], |story| {
         story.tell("  Site1 gives it a new name, and Site3, cut off, a new file:");
         let renamed = story.ask("PATCH", (0, "image"), &path, None, Some("{\"name\":\"debian-13\"}"))?;
@@ -73,20 +72,13 @@ pub(super) fn extend(story: &mut Story<'_>) -> Result<(), String> {
     let path = format!("/v1/replicas/image%3A%2Fimages%2F{id}/extend");
     let order = (Method::POST, path.as_str(), Some(json!({ "site": "Site4" })));
     story.order(0, &format!("replicas extend image:/images/{id} --to Site4"), order)?;
-    // Until then it answers from another replica.
-    let until_own = |story: &Story<'_>, site: usize| {
-        let own = format!("image@Site{}", site + 1);
-        until_each(story, &[site], &format!("/images/{id}/file"), |answer| {
-            answer.body == "debian" && answer.header("x-served-by") == own
-        })
-    };
-    until_own(story, 3)?;
+    until_own(story, &[3], &id)?;
     story.tell(&format!("  Site4 has it, copied from a replica, after {}", ms(began.elapsed())));
     let server = story.boot(3, &id, None)?;
     expect(&server, 201)?;
     story.tell("  lists of all four have one id:");
     for site in 0..4 {
-        until_own(story, site)?;
+        until_own(story, &[site], &id)?;
         let listed = story.ask("GET", (site, "image"), "/images", None, None)?;
         expect(&listed, 200)?;
         let text = String::from_utf8_lossy(&listed.body).into_owned();
@@ -95,6 +87,18 @@ pub(super) fn extend(story: &mut Story<'_>) -> Result<(), String> {
     let deleted = story.ask("DELETE", (3, "image"), &format!("/images/{id}"), None, None)?;
     expect(&deleted, 204)?;
     until_each(story, &[0, 1, 2, 3], &format!("/images/{id}"), |answer| answer.status == 404)
+}
+
+/// Waits until these sites have the image and its content themselves: until then each answers from another replica.
+fn until_own(story: &Story<'_>, sites: &[usize], id: &str) -> Result<(), String> {
+    let path = format!("/images/{id}/file");
+    for site in sites {
+        let own = format!("image@Site{}", site + 1);
+        until_each(story, &[*site], &path, |answer| {
+            answer.body == "debian" && answer.header("x-served-by") == own
+        })?;
+    }
+    Ok(())
 }
 
 /// Waits until these sites, asked without a scope, answer so.
