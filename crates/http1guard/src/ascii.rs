@@ -1,5 +1,7 @@
 //! Which bytes may stand where.
 
+use wide::u8x16;
+
 const TOKEN: [bool; 256] = table(b"!#$%&'*+-.^_`|~");
 
 /// RFC 3986, and what it wants encoded but clients send as it is: `[`, `]`, `^`, `{`, `|`, `}`. Not the
@@ -64,50 +66,44 @@ pub(crate) fn is_field_text(bytes: &[u8]) -> bool {
 /// How many of the first bytes are text: all up to the first control character, of which a tab is one here.
 #[must_use]
 pub fn text_len(bytes: &[u8]) -> usize {
-    let (words, rest) = bytes.as_chunks();
-    first_marked(words, |word| {
-        // A byte below the space borrows from its high bit. Only bytes after such a one can be marked falsely.
-        let below = word.wrapping_sub(each(b' ')) & !word;
-        let delete = word ^ each(0x7f);
-        (below | (delete.wrapping_sub(each(1)) & !delete)) & each(0x80)
-    })
-    .unwrap_or_else(|| {
-        let is_control = |byte: &u8| *byte < b' ' || *byte == 0x7f;
-        bytes.len() - rest.len() + rest.iter().position(is_control).unwrap_or(rest.len())
-    })
+    let all = u8x16::splat;
+    first_other(
+        bytes,
+        |sixteen| !(up_to(sixteen, b' ' - 1) | sixteen.simd_eq(all(0x7f))),
+        |byte| byte >= b' ' && byte != 0x7f,
+    )
 }
 
 /// How many of the first bytes are letters, digits and hyphens, which is all that most names of fields have.
 #[must_use]
 pub fn name_len(bytes: &[u8]) -> usize {
-    let (words, rest) = bytes.as_chunks();
-    first_marked(words, |word| {
-        // Without their high bits, bytes are compared by adding: the sum has the high bit from a bound on.
-        let low = word & each(0x7f);
-        let small = low | each(0x20);
-        let from = |word: u64, bound: u8| word + each(0x80 - bound);
-        let letters = from(small, b'a') & !from(small, b'z' + 1);
-        let digits = from(low, b'0') & !from(low, b'9' + 1);
-        let hyphens = from(low, b'-') & !from(low, b'-' + 1);
-        (!(letters | digits | hyphens) | word) & each(0x80)
-    })
-    .unwrap_or_else(|| {
-        let is_other = |byte: &u8| !(byte.is_ascii_alphanumeric() || *byte == b'-');
-        bytes.len() - rest.len() + rest.iter().position(is_other).unwrap_or(rest.len())
-    })
+    let all = u8x16::splat;
+    first_other(
+        bytes,
+        |sixteen| {
+            let letters = up_to((sixteen | all(0x20)) - all(b'a'), 25);
+            let digits = up_to(sixteen - all(b'0'), 9);
+            letters | digits | sixteen.simd_eq(all(b'-'))
+        },
+        |byte| byte.is_ascii_alphanumeric() || byte == b'-',
+    )
 }
 
-/// A word with this byte eight times.
-const fn each(byte: u8) -> u64 {
-    u64::from_ne_bytes([byte; 8])
+/// Which are at most this. The least of two is one instruction on any machine, to compare them is not.
+fn up_to(sixteen: u8x16, most: u8) -> u8x16 {
+    sixteen.min(u8x16::splat(most)).simd_eq(sixteen)
 }
 
-/// Eight bytes are looked at together: where the first is that is marked, by its high bit.
-fn first_marked(words: &[[u8; 8]], marks: impl Fn(u64) -> u64) -> Option<usize> {
-    words.iter().enumerate().find_map(|(index, word)| {
-        let marked = marks(u64::from_le_bytes(*word));
-        (marked != 0).then(|| 8 * index + marked.trailing_zeros() as usize / 8)
-    })
+/// Sixteen bytes are looked at together, and the last few one by one: where the first is that is not of a kind.
+fn first_other(bytes: &[u8], are: impl Fn(u8x16) -> u8x16, is: impl Fn(u8) -> bool) -> usize {
+    let (blocks, rest) = bytes.as_chunks::<16>();
+    for (index, block) in blocks.iter().enumerate() {
+        let others = !are(u8x16::new(*block)).to_bitmask() & 0xffff;
+        if others != 0 {
+            return 16 * index + others.trailing_zeros() as usize;
+        }
+    }
+    bytes.len() - rest.len() + rest.iter().position(|byte| !is(*byte)).unwrap_or(rest.len())
 }
 
 /// Takes spaces off both ends. Not tabs: where this is used, they are refused.
@@ -126,10 +122,10 @@ mod tests {
     #[test]
     fn bytes_are_judged_alike_wherever_they_stand() {
         for around in [b'a', b'-', b' ', b'~', 0x80, 0xff] {
-            for (byte, at) in (0..=255).flat_map(|byte| (0..20).map(move |at| (byte, at))) {
-                let mut bytes = [around; 20];
+            for (byte, at) in (0..=255).flat_map(|byte| (0..40).map(move |at| (byte, at))) {
+                let mut bytes = [around; 40];
                 bytes[at] = byte;
-                let first = |is: &dyn Fn(u8) -> bool| bytes.iter().position(|b| !is(*b)).unwrap_or(20);
+                let first = |is: &dyn Fn(u8) -> bool| bytes.iter().position(|b| !is(*b)).unwrap_or(40);
                 let text = first(&|byte| byte != b'\t' && is_field_text(&[byte]));
                 assert_eq!(text_len(&bytes), text, "{byte:#x} at {at} among {around:#x}");
                 let name = first(&|byte| byte.is_ascii_alphanumeric() || byte == b'-');

@@ -71,37 +71,18 @@ async fn connection(
 ) {
     let _ = stream.set_nodelay(true);
     let state = core.state();
-    let patience = state.settings().timeouts.header;
     let tls = state.settings().services.get(&entry.service).and_then(|service| service.tls.clone());
     // Each way is boxed: a connection takes the memory of its own kind, not of the largest.
-    let mut serve = Serve { core, entry, client, draining };
+    let serve = Serve { core, entry, client, draining };
     if let Some(tls) = tls {
         return Box::pin(serve.tls(&state, tls, stream)).await;
     }
-    let stream = if state.settings().thin {
-        match into_system(stream) {
-            Ok(stream) => return serve.thin(&state, stream).await,
-            Err(stream) => stream,
-        }
-    } else {
-        stream
-    };
-    let idle = state.settings().timeouts.idle;
-    let mut first_byte = [0];
-    let first = tokio::select! {
-        biased;
-        // Nothing is known of a client until its first byte; then a head has begun.
-        first = timeout(idle, stream.peek(&mut first_byte)) => first,
-        // A client that has not said anything yet is not waited for.
-        () = serve.draining.started() => return,
-    };
-    if !matches!(first, Ok(Ok(_))) {
-        return;
+    if !state.settings().thin {
+        return Box::pin(serve.plain(&state, stream)).await;
     }
-    match timeout(patience, speaks_http2(&stream)).await {
-        Ok(Ok(true)) => Box::pin(serve.http2(&state, stream)).await,
-        Ok(Ok(false)) => Box::pin(serve.http1(&state, stream)).await,
-        _ => {}
+    match into_system(stream) {
+        Ok(stream) => Box::pin(serve.thin(&state, stream)).await,
+        Err(stream) => Box::pin(serve.plain(&state, stream)).await,
     }
 }
 
@@ -136,12 +117,32 @@ impl Serve {
     async fn thin(self, state: &State, stream: tokio::net::TcpStream) {
         let Serve { core, entry, client, draining } = self;
         let seat = Seat { core, entry, address: client, draining };
-        let Some(other) = Box::pin(thin::serve(&seat, stream)).await else { return };
+        let Some(other) = thin::serve(&seat, stream).await else { return };
         let Seat { core, entry, address: client, draining } = seat;
         let serve = Serve { core, entry, client, draining };
         match other {
             Other::Http1(stream) => Box::pin(serve.http1(state, stream)).await,
             Other::Http2(stream) => Box::pin(serve.http2(state, stream)).await,
+        }
+    }
+
+    async fn plain(mut self, state: &State, stream: TcpStream) {
+        let times = &state.settings().timeouts;
+        let mut first_byte = [0];
+        let first = tokio::select! {
+            biased;
+            // Nothing is known of a client until its first byte; then a head has begun.
+            first = timeout(times.idle, stream.peek(&mut first_byte)) => first,
+            // A client that has not said anything yet is not waited for.
+            () = self.draining.started() => return,
+        };
+        if !matches!(first, Ok(Ok(_))) {
+            return;
+        }
+        match timeout(times.header, speaks_http2(&stream)).await {
+            Ok(Ok(true)) => Box::pin(self.http2(state, stream)).await,
+            Ok(Ok(false)) => Box::pin(self.http1(state, stream)).await,
+            _ => {}
         }
     }
 

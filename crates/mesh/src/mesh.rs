@@ -25,6 +25,7 @@ use crate::core::{Core, PeerSeen, Shared, Snapshot};
 use crate::front;
 use crate::handle::{self, Entry};
 use crate::identity::Identities;
+use crate::idle::Seldom;
 use crate::metrics::{self, Counts};
 use crate::observe::Observer;
 use crate::replicas::keeper::{self, Making, Opening};
@@ -483,7 +484,9 @@ fn begin_core(
 
 fn run_core(beginning: Beginning) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
-    LocalSet::new().block_on(&runtime, core(beginning));
+    // What is waited for here is asked with each wake-up of any task, and before them: a command counts for what comes
+    // after it.
+    LocalSet::new().block_on(&runtime, Seldom::new(core(beginning)));
 }
 
 /// A core, on the current `LocalSet`.

@@ -15,6 +15,7 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 use super::answer::Framing;
 use super::buffers::{Buffer, Buffers, LARGE_BYTES};
 use super::chunks::{AnswerChunks, Broken};
+use super::pipes::{MOVED_BYTES, Pipe, Pipes};
 use super::wire::{LAST_CHUNK, fill, put_chunk, write, write_both};
 use crate::alarm::Alarm;
 use crate::inflow::Fault;
@@ -65,6 +66,12 @@ impl Upload<'_> {
         // For as long as all that fits in is of this body: what comes after it is for the connection's own.
         let mut large = None;
         while left > 0 {
+            if self.buffer.is_empty()
+                && left >= MOVED_BYTES
+                && let Some(pipe) = Pipes::lend(buffers)
+            {
+                return self.moved(pipe, left).await;
+            }
             let buffer = match &mut large {
                 _ if !self.buffer.is_empty() || left < LARGE_BYTES as u64 => &mut *self.buffer,
                 Some(large) => large,
@@ -78,6 +85,21 @@ impl Upload<'_> {
             send(&mut self.to, piece, &self.alarm, self.pause, self.flow).await?;
             buffer.take(here);
             left -= here as u64;
+        }
+        Ok(())
+    }
+
+    /// The rest of a long body.
+    async fn moved(&mut self, mut pipe: Pipe, mut left: u64) -> Result<(), Stopped> {
+        while left > 0 {
+            self.alarm.set(self.pause);
+            let filled = pipe.fill(self.from.as_ref(), left, &self.alarm).await;
+            left -= came(filled, self.pause)?;
+            while !pipe.is_empty() {
+                self.alarm.set(self.pause);
+                let drained = pipe.drain(self.to.as_ref(), &self.alarm).await;
+                went(drained, self.flow)?;
+            }
         }
         Ok(())
     }
@@ -114,8 +136,13 @@ async fn read(
     pause: Duration,
 ) -> Result<(), Stopped> {
     alarm.set(pause);
-    let (status, detail) = match fill(from, buffer, alarm).await {
-        Ok(1..) => return Ok(()),
+    came(fill(from, buffer, alarm).await, pause).map(drop)
+}
+
+/// How much came of the client's, which is never nothing.
+fn came(read: io::Result<usize>, pause: Duration) -> Result<u64, Stopped> {
+    let (status, detail) = match read {
+        Ok(count @ 1..) => return Ok(count as u64),
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
             (StatusCode::REQUEST_TIMEOUT, format!("nothing came for {}", scope::print_duration(pause)))
         }
@@ -126,7 +153,7 @@ async fn read(
     Err(Stopped::Client(Fault { status, detail }))
 }
 
-/// Sends a piece on. Before the answer, who waits for that limits the time; after, each pause is limited.
+/// Sends a piece on.
 async fn send(
     to: &mut WriteHalf<'_>,
     mut piece: &[u8],
@@ -136,16 +163,22 @@ async fn send(
 ) -> Result<(), Stopped> {
     while !piece.is_empty() {
         alarm.set(pause);
-        match write(to, piece, alarm).await {
-            Ok(written @ 1..) => {
-                flow.moved.set(Instant::now());
-                piece = piece.get(written..).unwrap_or_default();
-            }
-            Err(error) if error.kind() == io::ErrorKind::TimedOut && !flow.answered.get() => {}
-            _ => return Err(Stopped::Service),
-        }
+        let written = went(write(to, piece, alarm).await, flow)?;
+        piece = piece.get(written..).unwrap_or_default();
     }
     Ok(())
+}
+
+/// How much went to the service. Before the answer, who waits for that limits the time; after, each pause is limited.
+fn went(written: io::Result<usize>, flow: &Flow) -> Result<usize, Stopped> {
+    match written {
+        Ok(written @ 1..) => {
+            flow.moved.set(Instant::now());
+            Ok(written)
+        }
+        Err(error) if error.kind() == io::ErrorKind::TimedOut && !flow.answered.get() => Ok(0),
+        _ => Err(Stopped::Service),
+    }
 }
 
 /// Frames what came of a chunked body anew. Whether it has ended.
@@ -190,15 +223,17 @@ impl Download<'_, '_> {
         match framing {
             Framing::None => self.flush(out, b"").await?,
             Framing::Length(length) => self.length(out, length).await?,
-            Framing::Chunked => self.chunks(out).await?,
-            Framing::Close => self.rest(out).await?,
+            // Boxed: what most requests do not need takes no room of theirs.
+            Framing::Chunked => Box::pin(self.chunks(out)).await?,
+            Framing::Close => Box::pin(self.rest(out)).await?,
         }
         Ok(self.buffer.is_empty())
     }
 
     async fn length(&mut self, out: &mut Vec<u8>, mut left: u64) -> io::Result<()> {
-        if self.buffer.is_filled() && (self.buffer.unread().len() as u64) < left {
-            self.more_at_once(left).await?;
+        let here = self.buffer.unread().len() as u64;
+        if self.buffer.is_filled() && (here + 1..here + MOVED_BYTES).contains(&left) {
+            Box::pin(self.more_at_once(left)).await?;
         }
         loop {
             let here = self.buffer.unread().len().min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -216,9 +251,30 @@ impl Download<'_, '_> {
             if left == 0 {
                 return Ok(());
             }
+            if left >= MOVED_BYTES
+                && let Some(pipe) = self.buffer.pipe()
+            {
+                return Box::pin(self.moved(pipe, left)).await;
+            }
             self.buffer.grow(left, filled);
             self.read().await?;
         }
+    }
+
+    /// The rest of a long body.
+    async fn moved(&mut self, mut pipe: Pipe, mut left: u64) -> io::Result<()> {
+        while left > 0 {
+            self.alarm.set(self.pause);
+            left -= match pipe.fill(self.from.as_ref(), left, self.alarm).await? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => count as u64,
+            };
+            while !pipe.is_empty() {
+                self.alarm.set(self.pause);
+                pipe.drain(self.to.as_ref(), self.alarm).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn chunks(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
@@ -259,7 +315,7 @@ impl Download<'_, '_> {
         Ok(())
     }
 
-    /// The start of a long body came with its head, and what follows is there, most often: both are sent on together.
+    /// The start of a body came with its head, and what follows is there, most often: both are sent on together.
     async fn more_at_once(&mut self, left: u64) -> io::Result<()> {
         self.buffer.grow(left, true);
         let more = poll_fn(|context| match self.buffer.poll_fill(self.from, context) {

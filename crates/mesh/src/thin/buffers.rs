@@ -7,6 +7,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
 
+use super::pipes::{Pipe, Pipes};
+
 /// A head and the start of a body, most often. What does not fit is not for the thin path, or takes a large one.
 pub(super) const SMALL_BYTES: usize = 16 << 10;
 
@@ -35,6 +37,7 @@ pub(crate) struct Buffers {
     huge: RefCell<Vec<Box<[u8]>>>,
     huge_lent: Cell<usize>,
     texts: RefCell<Vec<Vec<u8>>>,
+    pub(super) pipes: Pipes,
 }
 
 impl Buffers {
@@ -121,6 +124,11 @@ impl Buffer {
             larger.end = unread.len();
         }
         *self = larger;
+    }
+
+    /// A pipe of the same core's.
+    pub(super) fn pipe(&self) -> Option<Pipe> {
+        Pipes::lend(&self.home)
     }
 
     /// Reads more; zero is the end. It must not be full.

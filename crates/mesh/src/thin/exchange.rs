@@ -63,11 +63,11 @@ pub(super) async fn exchange(seat: &Seat, client: &mut Client, head: Head) -> Th
             // Boxed: it is seldom needed, and each request would keep room for it.
             Box::pin(teller.tell(&mut client.stream.split().1, problem, whole)).await
         }
-        Decision::Go(going) => {
+        Decision::Go(mut going) => {
             buffer.take(head.len);
             teller.is_head = going.is_head;
             let mut buffer = Some(buffer);
-            let then = carry_out(&teller, &mut client.stream, going, &mut buffer, &mut out).await;
+            let then = carry_out(&teller, &mut client.stream, &mut going, &mut buffer, &mut out).await;
             client.buffer = buffer.filter(|buffer| !buffer.is_empty());
             then
         }
@@ -78,7 +78,7 @@ pub(super) async fn exchange(seat: &Seat, client: &mut Client, head: Head) -> Th
 async fn carry_out(
     teller: &Teller<'_>,
     client: &mut TcpStream,
-    mut going: Going<'_>,
+    going: &mut Going<'_>,
     buffer: &mut Option<Buffer>,
     out: &mut Vec<u8>,
 ) -> Then {
@@ -265,7 +265,8 @@ impl Hearing<'_, '_> {
                             Some((StatusCode::CONTINUE, _)) => {}
                             Some((status, fields)) if interims > 0 => {
                                 interims -= 1;
-                                self.say(status, &fields).await;
+                                // Boxed, as all here that few requests need: each keeps room for the rest.
+                                Box::pin(self.say(status, &fields)).await;
                             }
                             _ => interims = 0,
                         }
@@ -277,7 +278,7 @@ impl Hearing<'_, '_> {
                     Read::More => buffer.grow(u64::MAX, true),
                 }
             }
-            self.more(&mut buffer).await?;
+            Box::pin(self.more(&mut buffer)).await?;
         }
     }
 

@@ -8,7 +8,7 @@
 //!
 //! In the order in which a request meets them: this module (a connection and its heads), `buffers`, `request`
 //! (a head), `decide` (what becomes of it), `ways` (what became of others like it), `exchange` (to the service and back), `answer` (its head), `body`, `chunks`
-//! (of an answer), `wire` (sockets, and how messages are written).
+//! (of an answer), `pipes` (long bodies), `wire` (sockets, and how messages are written).
 
 mod answer;
 mod body;
@@ -16,6 +16,7 @@ mod buffers;
 mod chunks;
 mod decide;
 mod exchange;
+mod pipes;
 mod request;
 mod rewound;
 mod ways;
@@ -122,8 +123,9 @@ pub(crate) async fn serve(seat: &Seat, stream: TcpStream) -> Option<Other> {
                 match Box::pin(exchange(seat, &mut client, head)).await {
                     Then::Next(now) => client.idle_since = now,
                     Then::HandOver => return Some(Other::Http1(client.rewound())),
-                    Then::Close => return client.close().await,
-                    Then::Linger => return client.linger().await,
+                    // Boxed, too: they come once.
+                    Then::Close => return Box::pin(client.close()).await,
+                    Then::Linger => return Box::pin(client.linger()).await,
                 }
             }
         }

@@ -156,7 +156,16 @@ impl Reading {
     ) {
         let own = bytes.get(head.target.clone()).unwrap_or_default();
         let theirs = parts.uri.path_and_query().filter(|_| wants_target || Carry::is_in_target(own));
-        self.write_start(bytes, head, theirs.map_or(own, |target| target.as_str().as_bytes()), out);
+        match theirs {
+            Some(target) => {
+                out.extend_from_slice(method(bytes, head));
+                out.push(b' ');
+                out.extend_from_slice(target.as_str().as_bytes());
+                out.extend_from_slice(b" HTTP/1.1\r\n");
+            }
+            None => put_request_line(bytes, head, out),
+        }
+        self.write_plain(bytes, head, out);
         put_fields(out, &parts.headers);
         write_end(head, out);
     }
@@ -170,7 +179,8 @@ impl Reading {
         trace: Option<&[u8]>,
         out: &mut Vec<u8>,
     ) {
-        self.write_start(bytes, head, bytes.get(head.target.clone()).unwrap_or_default(), out);
+        put_request_line(bytes, head, out);
+        self.write_plain(bytes, head, out);
         out.extend_from_slice(lines);
         match trace {
             Some(trace) => put_field(out, b"traceparent", trace),
@@ -179,15 +189,16 @@ impl Reading {
         write_end(head, out);
     }
 
-    fn write_start(&self, bytes: &[u8], head: &Head, target: &[u8], out: &mut Vec<u8>) {
-        out.extend_from_slice(method(bytes, head));
-        out.push(b' ');
-        out.extend_from_slice(target);
-        out.extend_from_slice(b" HTTP/1.1\r\n");
+    fn write_plain(&self, bytes: &[u8], head: &Head, out: &mut Vec<u8>) {
         for lines in &self.plain {
             out.extend_from_slice(self.line(*lines, bytes, head).unwrap_or_default());
         }
     }
+}
+
+/// The request line as it was written: the guard lets one form of it pass, and only HTTP/1.1 is on this path.
+fn put_request_line(bytes: &[u8], head: &Head, out: &mut Vec<u8>) {
+    out.extend_from_slice(bytes.get(head.method.start..head.fields).unwrap_or_default());
 }
 
 fn write_end(head: &Head, out: &mut Vec<u8>) {

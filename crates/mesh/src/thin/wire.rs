@@ -15,7 +15,11 @@ use super::buffers::{Buffer, Buffers};
 use crate::alarm::Alarm;
 
 /// A wait's end: what it was for, or that it took too long.
-fn in_time<T>(polled: Poll<io::Result<T>>, alarm: &Alarm, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+pub(super) fn in_time<T>(
+    polled: Poll<io::Result<T>>,
+    alarm: &Alarm,
+    context: &mut Context<'_>,
+) -> Poll<io::Result<T>> {
     if polled.is_pending() && alarm.poll(context).is_ready() {
         return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
     }
@@ -54,7 +58,7 @@ pub(super) async fn first(
 }
 
 /// What was tried without waiting, unless it has to be waited for.
-fn at_once(tried: io::Result<usize>) -> Option<io::Result<usize>> {
+pub(super) fn at_once(tried: io::Result<usize>) -> Option<io::Result<usize>> {
     match tried {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
         tried => Some(tried),

@@ -66,7 +66,7 @@ fn bodies_arrive_as_they_are_sent_not_when_they_are_whole() {
 }
 
 /// Of about the lengths of the buffers that they pass.
-const LENGTHS: [usize; 12] = [
+const LENGTHS: [usize; 15] = [
     (16 << 10) - 300,
     (16 << 10) - 1,
     16 << 10,
@@ -78,6 +78,9 @@ const LENGTHS: [usize; 12] = [
     (256 << 10) - 1,
     256 << 10,
     (320 << 10) + 1,
+    512 << 10,
+    (528 << 10) - 1,
+    (528 << 10) + 1,
     (1 << 20) + 3,
 ];
 
@@ -195,5 +198,105 @@ fn many_bodies_at_once_do_not_mix() {
                 });
             }
         });
+    }
+}
+
+/// There are pipes for some of them at a time, and buffers for the others.
+#[test]
+fn many_long_bodies_at_once_arrive_whole_in_both_directions() {
+    for way in WAYS {
+        let upstream = Upstream::serving(|request| {
+            let length = request.body.len();
+            [format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n").as_bytes(), &request.body]
+                .concat()
+        });
+        let front = &Front::new(way, &upstream);
+        std::thread::scope(|scope| {
+            for client_number in 0..24 {
+                scope.spawn(move || {
+                    let mut client = front.connect();
+                    let length = (1 << 20) + 4099 * client_number;
+                    let body: Vec<u8> = (0..length)
+                        .map(|at| u8::try_from((at / 11 + client_number) % 251).unwrap())
+                        .collect();
+                    for _ in 0..2 {
+                        client.send(front.head("POST /", &format!("Content-Length: {length}\r\n")));
+                        client.send(&body);
+                        assert!(client.answer().body == body, "{way:?}, client {client_number}");
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn what_a_service_says_after_a_long_answer_is_nobodys_answer() {
+    for way in WAYS {
+        let upstream = Upstream::script(|conn| {
+            while conn.request().is_some() {
+                let body = "x".repeat(1 << 20);
+                let more = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged";
+                conn.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}{more}", body.len()));
+            }
+        });
+        let front = Front::new(way, &upstream);
+        let mut client = front.connect();
+        for _ in 0..4 {
+            client.send(front.head("GET /", ""));
+            assert_eq!(client.answer().body.len(), 1 << 20, "{way:?}");
+        }
+    }
+}
+
+#[test]
+fn a_long_answer_that_breaks_off_does_not_look_whole_and_nothing_of_it_is_in_another() {
+    for way in WAYS {
+        let upstream = Upstream::script(|conn| {
+            while let Some(request) = conn.request() {
+                conn.send("HTTP/1.1 200 OK\r\nContent-Length: 2097152\r\n\r\n");
+                if request.line.contains("broken") {
+                    conn.send(vec![b'a'; 1_500_000]);
+                    return;
+                }
+                conn.send(vec![b'b'; 2 << 20]);
+            }
+        });
+        let front = Front::new(way, &upstream);
+        for _ in 0..3 {
+            let mut client = front.connect();
+            client.send(front.head("GET /broken", ""));
+            assert_eq!(client.head().unwrap().status(), 200, "{way:?}");
+            assert!(client.exactly(2 << 20).len() < 2 << 20, "{way:?}");
+            let whole = front.ask("GET /whole", "", b"").body;
+            assert!(whole.len() == 2 << 20 && whole.iter().all(|byte| *byte == b'b'), "{way:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_client_left_unread_of_a_long_answer_is_in_no_other() {
+    for way in WAYS {
+        let upstream = Upstream::script(|conn| {
+            while let Some(request) = conn.request() {
+                let letter = if request.line.contains("left") { b'a' } else { b'b' };
+                conn.send("HTTP/1.1 200 OK\r\nContent-Length: 16777216\r\n\r\n");
+                // Who is gone takes no more of it.
+                while let Ok(1..) = conn.push(&[letter; 1 << 14]) {}
+            }
+        });
+        let front = Front::new(way, &upstream);
+        for _ in 0..12 {
+            let mut client = front.connect();
+            client.send(front.head("GET /left", ""));
+            assert_eq!(client.head().unwrap().status(), 200, "{way:?}");
+            assert_eq!(client.exactly(1 << 20).len(), 1 << 20, "{way:?}");
+            drop(client);
+            until("it is given up", || front.in_flight() == 0);
+        }
+        let mut client = front.connect();
+        client.send(front.head("GET /whole", ""));
+        client.head().unwrap();
+        assert!(client.exactly(16 << 20).iter().all(|byte| *byte == b'b'), "{way:?}");
     }
 }
