@@ -19,6 +19,7 @@ mod exchange;
 mod pipes;
 mod request;
 mod rewound;
+mod several;
 mod ways;
 mod wire;
 
