@@ -38,7 +38,7 @@ def main():
     if options.quick:
         options.rounds, options.seconds = 3, 0.4
     with Rig() as rig:
-        backend, *ports = free_ports(12)
+        backend, *ports = free_ports(13)
         rig.start("backend", proxies.backend(rig, backend), LOAD_CORE, backend)
         compared = proxies.everyone(rig, backend, ports)
         pids = {}

@@ -13,7 +13,7 @@ from rig import LOAD_CORE, PROXY_CORE, Rig, free_ports, memory_mib
 
 # Mebibytes resident, by the number of connections.
 AIMS = {1_000: 8, 10_000: 40}
-LEFT_OUT = ("HAProxy again", "HAProxy with Lua", "HAProxy with json_query", "thin scoped", "scoped")
+LEFT_OUT = ("HAProxy again", "HAProxy with Lua", "HAProxy with less Lua", "HAProxy with json_query", "thin scoped", "scoped")
 
 
 def main():
@@ -22,7 +22,7 @@ def main():
     options = options.parse_args()
     results, raw = Results("idle", options.quick, minds_load=False), {}
     with Rig() as rig:
-        backend, *ports = free_ports(12)
+        backend, *ports = free_ports(13)
         rig.start("backend", proxies.backend(rig, backend), LOAD_CORE, backend)
         for proxy in proxies.everyone(rig, backend, ports):
             if proxy.name in LEFT_OUT:

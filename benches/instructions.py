@@ -29,7 +29,7 @@ def main():
         options.requests = 480
     results = Results("instructions", options.quick, minds_load=False)
     with Rig() as rig:
-        backend, *ports = free_ports(13)
+        backend, *ports = free_ports(14)
         rig.start("backend", proxies.backend(rig, backend), LOAD_CORE, backend)
         compared = [proxy for proxy in proxies.everyone(rig, backend, ports) if proxy.name not in LEFT_OUT]
         compared.append(proxies.archipel(rig, "two threads", ports[-1], backend, scoped=True, thin=True, threads=2))

@@ -28,7 +28,7 @@ def main():
         options.rounds, options.seconds = 3, 0.4
     results = Results("latency", options.quick)
     with Rig() as rig:
-        backend, *ports = free_ports(12)
+        backend, *ports = free_ports(13)
         rig.start("backend", proxies.backend(rig, backend), LOAD_CORE, backend)
         compared = [proxies.Proxy(DIRECT, [], backend), *proxies.everyone(rig, backend, ports)]
         for proxy in compared[1:]:
