@@ -90,10 +90,6 @@ pub(crate) struct Reply {
 /// What the items with an id are.
 type Rule = Box<dyn Fn(&str) -> Same>;
 
-fn has_copies(reply: &&Reply) -> bool {
-    copies::has_some(reply.answer.headers())
-}
-
 /// Reads what has come of an answer. Its body is as before.
 pub(crate) async fn read_early(
     early: &Early,
@@ -227,9 +223,9 @@ impl Combine {
         chosen.legs.retain(|reply| self.asks(&reply.site));
         let Combine { sources, how, copies, path } = self;
         // Where no more than one says that it has replicated ones, this site's own word counts.
-        let replicated = |chosen: &Chosen| chosen.legs.iter().filter(has_copies).count() > 1;
+        let replicated = chosen.legs.iter().filter(|reply| copies::has_some(reply.answer.headers())).count();
         let rule = copies
-            .and_then(|copies| copies.rule(&profile.kinds, service, &path, replicated(&chosen)))
+            .and_then(|copies| copies.rule(&profile.kinds, service, &path, replicated > 1))
             .map(|rule| Box::new(rule) as Rule);
         match how {
             How::Totals(rule) => sources.total(*rule, chosen, strict).await,

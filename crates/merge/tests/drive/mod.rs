@@ -84,7 +84,7 @@ pub(crate) fn drive(merger: &mut Merger, answers: &[Answer], dice: Option<Dice>)
 /// The same, where the dice also say what is read early; all of it without them.
 fn drive_early(
     merger: &mut Merger,
-    early: Option<Early>,
+    early: Option<&Early>,
     answers: &[Answer],
     mut dice: Option<Dice>,
 ) -> Outcome {
@@ -104,7 +104,7 @@ fn drive_early(
             }
         };
         merger.open(source, head);
-        if let Some(early) = &early {
+        if let Some(early) = early {
             let mut roll = |sides| dice.as_mut().map_or(0, |dice| dice.roll(sides));
             // Most often, all of a short list comes at once.
             let len = if roll(2) == 0 { body.len() } else { roll(body.len() + 1) };
@@ -154,11 +154,11 @@ pub(crate) fn merge_with(
     let page = plan(list, tree, query, answers.len()).unwrap();
     let merger = || Merger::new(list.clone(), tree.clone(), page.clone(), Limits::default(), Late::Abort);
     let early = Early::new(list.clone(), &page, Limits::default());
-    let read_early = drive_early(&mut merger(), Some(early), answers, dice.clone());
     if dice.is_some() {
-        return read_early;
+        return drive_early(&mut merger(), Some(&early), answers, dice);
     }
-    // That it was read early changes nothing.
+    // Reading it early changes nothing.
+    let read_early = drive_early(&mut merger(), Some(&early), answers, None);
     let outcome = drive(&mut merger(), answers, None);
     assert_eq!(Outcome { pushed: outcome.pushed.clone(), ..read_early }, outcome);
     outcome
