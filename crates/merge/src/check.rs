@@ -3,13 +3,15 @@
 #[cfg(test)]
 mod tests;
 
+use wide::u8x16;
+
 /// What looks at the members of the value, if it is an object.
 pub(crate) trait Watch {
     /// A member's name, with its quotes, and whether it has a backslash. Whether its value is wanted.
     fn name(&mut self, raw: &[u8], escaped: bool) -> bool;
 
-    /// The value of the member that was wanted. Whether it could be read.
-    fn value(&mut self, raw: &[u8]) -> bool;
+    /// The value of the member that was wanted, and where it begins. Whether it could be read.
+    fn value(&mut self, raw: &[u8], at: usize) -> bool;
 }
 
 /// Nothing is wanted of the value.
@@ -20,7 +22,7 @@ impl Watch for Unwatched {
         false
     }
 
-    fn value(&mut self, _: &[u8]) -> bool {
+    fn value(&mut self, _: &[u8], _: usize) -> bool {
         true
     }
 }
@@ -117,7 +119,11 @@ impl Check {
     /// Looks on at a value, of which `text` is all that has come, from its first byte on. Where it ends, if
     /// it does: then the next value can be checked.
     pub(crate) fn end_in(&mut self, text: &[u8], watch: &mut impl Watch) -> Result<Option<usize>, Flaw> {
-        while let Some(&byte) = text.get(self.at) {
+        loop {
+            if let State::Name { .. } = self.state {
+                self.members(text, watch)?;
+            }
+            let Some(&byte) = text.get(self.at) else { return Ok(None) };
             let ends = match self.state {
                 State::String(whose) => self.string(whose, text, watch)?,
                 State::Number(digits) => self.number(digits, byte)?,
@@ -146,17 +152,35 @@ impl Check {
             }
             if self.depth == 1 && std::mem::take(&mut self.wanted) {
                 let raw = text.get(self.start..self.at).unwrap_or_default();
-                if !watch.value(raw) {
+                if !watch.value(raw, self.start) {
                     return Err(Flaw::Malformed);
                 }
             }
             self.state = State::Behind;
-            if self.in_object() && self.quote_after(b',', text) {
-                self.escaped = false;
-                self.state = State::String(Whose::Name);
-            }
         }
-        Ok(None)
+    }
+
+    /// Goes on over members that are whole and written as most are. The first that is not is left as it is, to be
+    /// looked at byte by byte.
+    fn members(&mut self, text: &[u8], watch: &mut impl Watch) -> Result<(), Flaw> {
+        loop {
+            let rest = text.get(self.at..).unwrap_or_default();
+            let Some((name, value, len)) = member(rest) else { return Ok(()) };
+            self.at += len;
+            let is_wanted = self.depth == 1 && watch.name(name, false);
+            if is_wanted && !watch.value(value, self.at - value.len()) {
+                return Err(Flaw::Malformed);
+            }
+            match rest.get(len..) {
+                Some([b',', b' ', b'"', ..]) => self.at += 2,
+                Some([b',', b'"', ..]) => self.at += 1,
+                _ => {
+                    self.state = State::Behind;
+                    return Ok(());
+                }
+            }
+            self.state = State::Name { or_end: false };
+        }
     }
 
     /// One more byte has been looked at, and no value ends with it.
@@ -205,22 +229,6 @@ impl Check {
         Ok(self.pass())
     }
 
-    /// Goes on to behind a quote, if it follows such a byte with at most a space between, as in most of what programs
-    /// write.
-    fn quote_after(&mut self, byte: u8, text: &[u8]) -> bool {
-        let quote = match text.get(self.at..) {
-            Some([first, b'"', ..]) if *first == byte => 1,
-            Some([first, b' ', b'"', ..]) if *first == byte => 2,
-            _ => return false,
-        };
-        self.at += quote;
-        if self.depth == 1 {
-            self.start = self.at;
-        }
-        self.at += 1;
-        true
-    }
-
     fn in_object(&self) -> bool {
         self.objects & 1 == 1
     }
@@ -253,8 +261,7 @@ impl Check {
                     let raw = text.get(self.start..self.at).unwrap_or_default();
                     self.wanted = watch.name(raw, self.escaped);
                 }
-                let is_string = self.quote_after(b':', text);
-                self.state = if is_string { State::String(Whose::Value) } else { State::Colon };
+                self.state = State::Colon;
                 Ok(false)
             }
             Some(b'\\') => {
@@ -302,22 +309,46 @@ impl Check {
     }
 }
 
+/// The member that this begins with, if it is whole, and its name and its value have nothing unusual: a string without
+/// escapes, a whole number or a word. Its name, its value, and how many bytes it has.
+fn member(text: &[u8]) -> Option<(&[u8], &[u8], usize)> {
+    let (name, rest) = text.split_at_checked(string(text)?)?;
+    let rest = rest.strip_prefix(b":")?;
+    let rest = rest.strip_prefix(b" ").unwrap_or(rest);
+    let len = match rest.first()? {
+        b'"' => string(rest)?,
+        b'1'..=b'9' => {
+            let digits = rest.iter().position(|byte| !byte.is_ascii_digit())?;
+            matches!(rest.get(digits), Some(b',' | b'}')).then_some(digits)?
+        }
+        b't' | b'n' if rest.starts_with(b"true") || rest.starts_with(b"null") => 4,
+        b'f' if rest.starts_with(b"false") => 5,
+        _ => return None,
+    };
+    let (value, rest) = rest.split_at_checked(len)?;
+    Some((name, value, text.len() - rest.len()))
+}
+
+/// How long the string is that this begins with, with its quotes; none if it is none, or not whole, or has escapes.
+fn string(text: &[u8]) -> Option<usize> {
+    let inner = text.strip_prefix(b"\"")?;
+    let len = plain(inner);
+    (inner.get(len) == Some(&b'"')).then_some(len + 2)
+}
+
 /// How many bytes from here on stand for themselves in a string: none is a quote, a backslash or a control
-/// character. Eight are looked at at once.
+/// character. Sixteen are looked at at once.
 fn plain(text: &[u8]) -> usize {
-    const ONES: u64 = u64::MAX / 0xff;
-    // The highest bit of the first byte below a limit; of bytes above that one, it may be wrong.
-    let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & (ONES << 7);
+    let all = u8x16::splat;
     let is_plain = |byte: &u8| !matches!(byte, b'"' | b'\\' | ..0x20);
-    let (words, rest) = text.as_chunks::<8>();
-    for (index, bytes) in words.iter().enumerate() {
-        let word = u64::from_le_bytes(*bytes);
-        let quote = below(word ^ (ONES * u64::from(b'"')), 1);
-        let backslash = below(word ^ (ONES * u64::from(b'\\')), 1);
-        let found = quote | backslash | below(word, 0x20);
+    let (blocks, rest) = text.as_chunks::<16>();
+    for (index, block) in blocks.iter().enumerate() {
+        let bytes = u8x16::new(*block);
+        let control = bytes.min(all(0x1f)).simd_eq(bytes);
+        let found = (control | bytes.simd_eq(all(b'"')) | bytes.simd_eq(all(b'\\'))).to_bitmask();
         if found != 0 {
-            return index * 8 + found.trailing_zeros() as usize / 8;
+            return index * 16 + found.trailing_zeros() as usize;
         }
     }
-    words.len() * 8 + rest.iter().take_while(|byte| is_plain(byte)).count()
+    blocks.len() * 16 + rest.iter().take_while(|byte| is_plain(byte)).count()
 }

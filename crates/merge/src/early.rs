@@ -1,6 +1,7 @@
 //! Answers that are read while others are waited for, so that little is left to do once the last is there.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use bytes::Bytes;
 use profile::List;
@@ -11,29 +12,29 @@ use crate::lane::{Lane, Step};
 use crate::limits::Limits;
 use crate::merger::Head;
 use crate::page::Page;
-use crate::probe::{Look, Probe};
+use crate::probe::{guess, is_beside_items};
 use crate::scan::Shape;
 
 /// More items of one answer are not read early: each takes more memory than its bytes.
 const MOST_ITEMS: usize = 128;
 
-/// There is room for so many from the start.
-const FEW_ITEMS: usize = 16;
+/// There is room for so many from the start, within a kibibyte: more is slow to allocate.
+const FEW_ITEMS: usize = 11;
 
 /// Reads the first bytes of answers before it is known which of them are merged.
 #[derive(Debug)]
 pub struct Early {
-    list: List,
+    list: Rc<List>,
     wanted: Wanted,
     limits: Limits,
-    /// What the first answer that was read looks like. Others most often look the same.
-    shape: Option<Shape>,
 }
 
 /// What was read of an answer.
 #[derive(Debug)]
 pub struct Ahead {
     pub(crate) shape: Shape,
+    /// What was read of it shows that it is a list of this shape, whatever follows.
+    pub(crate) is_sure: bool,
     pub(crate) lane: Lane,
     pub(crate) items: VecDeque<Item>,
     /// How many bytes these have.
@@ -45,23 +46,21 @@ pub struct Ahead {
 impl Early {
     /// For a merge of lists of which a page was planned.
     #[must_use]
-    pub fn new(list: &List, page: &Page, limits: Limits) -> Early {
-        Early { list: list.clone(), wanted: Wanted::new(list, page), limits, shape: None }
+    pub fn new(list: impl Into<Rc<List>>, page: &Page, limits: Limits) -> Early {
+        let list = list.into();
+        Early { wanted: Wanted::new(&list, page), list, limits }
     }
 
     /// Reads the first bytes of an answer, if they are of a list. What is wrong with them is not told here:
     /// all of it is pushed to the merger too, which takes from here what it would read in the same way.
-    pub fn read(&mut self, head: Head<'_>, bytes: Bytes) -> Option<Ahead> {
+    pub fn read(&self, head: Head<'_>, bytes: Bytes) -> Option<Ahead> {
         let repeated = bytes.len();
         let mut lane = Lane::new();
         lane.open(Decoder::new(head.content_encoding, self.limits.expansion).ok()?);
         lane.push(bytes);
         let (first, _) = lane.bytes(None).ok()?;
-        if self.shape.is_none() {
-            let look = Probe::default().push(&first, false, &self.list, &self.limits);
-            self.shape = if let Look::List(shape) = look { Some(shape) } else { None };
-        }
-        let shape = self.shape.clone()?;
+        let is_probed = first.len() <= self.limits.probe_bytes;
+        let shape = guess(&first, &self.list, &self.limits)?;
         lane.start(shape.clone(), &self.limits, first);
         let (mut items, mut bytes) = (VecDeque::with_capacity(FEW_ITEMS), 0);
         while items.len() < MOST_ITEMS && bytes < self.limits.ahead_bytes {
@@ -73,7 +72,18 @@ impl Early {
                 Step::Blocked | Step::Dry => break,
             }
         }
-        Some(Ahead { shape, lane, items, bytes, repeated })
+        let is_sure = is_probed && self.is_sure(&shape, &lane, items.front());
+        Some(Ahead { shape, is_sure, lane, items, bytes, repeated })
+    }
+
+    /// Whether a probe would find this shape, too: by what an answer begins with, or by all of it.
+    fn is_sure(&self, shape: &Shape, lane: &Lane, first: Option<&Item>) -> bool {
+        if *shape == Shape::Array || self.list.items.is_some() {
+            return true;
+        }
+        lane.is_at_end()
+            && first.is_some_and(|item| item.bytes.starts_with(b"{"))
+            && lane.members.iter().all(|(name, raw)| is_beside_items(name, raw, &self.list))
     }
 }
 

@@ -82,6 +82,9 @@ pub(crate) fn write(
     next: Option<(&Next, &str)>,
     out: &mut Vec<u8>,
 ) {
+    if next.is_none() && all.iter().all(|members| members.is_empty()) {
+        return;
+    }
     let ways = || list.paging.iter().flat_map(|paging| &paging.next);
     let touched = touched(list, shape);
     let mut parsed: Vec<Value> = all.iter().map(|members| pick(members, &touched)).collect();

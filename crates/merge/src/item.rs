@@ -1,5 +1,7 @@
 //! One item: what is read of it, and how it is told with its site.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use memchr::memchr;
 use profile::List;
@@ -34,14 +36,22 @@ pub(crate) struct Wanted {
     pub(crate) fields: Vec<Path>,
     /// The member that would tell the site.
     pub(crate) tag: Option<String>,
+    /// How long their names are, as bits; one for all that are longer. Most members are told from them by that alone.
+    lengths: u64,
 }
 
 impl Wanted {
     pub(crate) fn new(list: &List, page: &Page) -> Wanted {
         let mut fields = vec![Path::new(&list.id)];
         fields.extend(page.order.iter().flat_map(|order| order.fields().cloned()));
-        Wanted { fields, tag: list.tag.clone() }
+        let names = fields.iter().filter_map(|path| path.0.first()).chain(&list.tag);
+        let lengths = names.fold(0, |lengths, name| lengths | length_bit(name.as_bytes()));
+        Wanted { fields, tag: list.tag.clone(), lengths }
     }
+}
+
+fn length_bit(name: &[u8]) -> u64 {
+    1 << name.len().min(63)
 }
 
 /// An item, and what was read of it.
@@ -55,21 +65,24 @@ pub(crate) struct Item {
 /// The fields of an item, in the order in which they were wanted. Most often that is one, its id.
 #[derive(Debug, Default)]
 struct Fields {
-    first: Option<Value>,
+    id: Id,
     rest: Vec<Option<Value>>,
 }
 
-impl Fields {
-    fn get(&self, field: usize) -> Option<&Value> {
-        match field.checked_sub(1) {
-            None => self.first.as_ref(),
-            Some(field) => self.rest.get(field)?.as_ref(),
-        }
-    }
+/// The first field, which most often is a string in which each byte stands for itself.
+#[derive(Debug, Default)]
+enum Id {
+    #[default]
+    Nothing,
+    /// It is there, in the item.
+    At(Range<usize>),
+    Read(Box<Value>),
+}
 
+impl Fields {
     fn set(&mut self, field: usize, value: Option<Value>) {
         let Some(field) = field.checked_sub(1) else {
-            self.first = value;
+            self.id = value.map_or(Id::Nothing, |value| Id::Read(Box::new(value)));
             return;
         };
         if self.rest.len() <= field {
@@ -92,9 +105,9 @@ enum Form {
 }
 
 impl Item {
-    /// A field that was wanted, if the item has it.
+    /// A field that was wanted beside the id, counted from 1, if the item has it.
     pub(crate) fn field(&self, field: usize) -> Option<&Value> {
-        self.fields.get(field)
+        self.fields.rest.get(field.checked_sub(1)?)?.as_ref()
     }
 
     /// The same item, that keeps nothing in memory beside itself.
@@ -102,14 +115,24 @@ impl Item {
         Item { bytes: Bytes::copy_from_slice(&self.bytes), ..self }
     }
 
-    /// A field as text, if it identifies something.
-    pub(crate) fn text(&self, field: usize) -> Option<String> {
-        self.field(field).cloned().and_then(identity)
+    /// What identifies the item, if anything does.
+    pub(crate) fn id(&self) -> Option<String> {
+        String::from_utf8(self.id_in(Vec::new())?).ok()
     }
 
-    /// The same of the first field, its id, which is not needed any more.
-    pub(crate) fn take_id(&mut self) -> Option<String> {
-        self.fields.first.take().and_then(identity)
+    /// The bytes of the same, in the place of another's.
+    pub(crate) fn id_in(&self, mut other: Vec<u8>) -> Option<Vec<u8>> {
+        other.clear();
+        match &self.fields.id {
+            Id::Nothing => return None,
+            Id::At(place) => other.extend_from_slice(self.bytes.get(place.clone())?),
+            Id::Read(value) => match &**value {
+                Value::String(text) => other.extend_from_slice(text.as_bytes()),
+                Value::Number(number) => other.extend_from_slice(number.to_string().as_bytes()),
+                _ => return None,
+            },
+        }
+        Some(other)
     }
 
     /// Writes the item, with a member (`"name":"site"`) if it is an object without it. The rest of it stays
@@ -138,14 +161,6 @@ pub(crate) fn tag(name: &str, site: &str) -> Vec<u8> {
         serde_json::to_writer(&mut tag, text).unwrap_or_default();
     }
     tag
-}
-
-fn identity(value: Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
-    }
 }
 
 /// What has been read of an item that is being checked.
@@ -183,6 +198,9 @@ struct Read<'r> {
 
 impl Read<'_> {
     fn named(&mut self, name: &[u8]) {
+        if self.wanted.lengths & length_bit(name) == 0 {
+            return;
+        }
         self.reading.is_tagged |= self.wanted.tag.as_ref().is_some_and(|tag| tag.as_bytes() == name);
         for (index, path) in self.wanted.fields.iter().enumerate().take(64) {
             if path.0.first().is_some_and(|first| first.as_bytes() == name) {
@@ -204,9 +222,15 @@ impl Watch for Read<'_> {
         self.reading.which != 0
     }
 
-    fn value(&mut self, raw: &[u8]) -> bool {
-        let Some(mut value) = read(raw) else { return false };
+    fn value(&mut self, raw: &[u8], at: usize) -> bool {
         let Reading { fields, which, .. } = &mut *self.reading;
+        // Its id alone: what it is may never be asked.
+        if *which == 1 && self.wanted.fields.first().is_some_and(|path| path.0.len() == 1) && is_plain(raw) {
+            fields.id = Id::At(at + 1..at + raw.len() - 1);
+            *which = 0;
+            return true;
+        }
+        let Some(mut value) = read(raw) else { return false };
         for (index, path) in self.wanted.fields.iter().enumerate().take(64) {
             if *which & (1 << index) == 0 {
                 continue;
@@ -226,10 +250,14 @@ impl Watch for Read<'_> {
 
 /// A value that is wanted. Most are strings in which each byte stands for itself.
 fn read(raw: &[u8]) -> Option<Value> {
-    if raw.first() == Some(&b'"') && memchr(b'\\', raw).is_none() {
+    if is_plain(raw) {
         return std::str::from_utf8(unquoted(raw)).ok().map(Value::from);
     }
     serde_json::from_slice(raw).ok()
+}
+
+fn is_plain(raw: &[u8]) -> bool {
+    raw.first() == Some(&b'"') && memchr(b'\\', raw).is_none()
 }
 
 fn unquoted(raw: &[u8]) -> &[u8] {

@@ -107,6 +107,11 @@ impl Lane {
         if self.ended { decoder.finish().map(|rest| (rest, true)) } else { Ok((Bytes::new(), false)) }
     }
 
+    /// Whether all of it was read, as far as it has come: only space may follow.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.plain.is_empty() && self.scan.as_ref().is_some_and(Scan::is_at_end)
+    }
+
     /// From here on it is cut, beginning with these bytes.
     pub(crate) fn start(&mut self, shape: Shape, limits: &Limits, first: Bytes) {
         self.scan = Some(Scan::new(shape, limits));

@@ -8,6 +8,7 @@ mod unique;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::rc::Rc;
 
 use bytes::Bytes;
 use profile::{List, Next};
@@ -70,7 +71,7 @@ pub enum Pull {
 /// A merge of several lists.
 #[derive(Debug)]
 pub struct Merger {
-    list: List,
+    list: Rc<List>,
     tree: Merged,
     page: Page,
     limits: Limits,
@@ -128,7 +129,8 @@ enum Progress {
 impl Merger {
     /// A merge of the sources of a tree, of which a page was planned.
     #[must_use]
-    pub fn new(list: List, tree: Merged, page: Page, limits: Limits, late: Late) -> Merger {
+    pub fn new(list: impl Into<Rc<List>>, tree: Merged, page: Page, limits: Limits, late: Late) -> Merger {
+        let list = list.into();
         let mut slots: Vec<Slot> = Vec::new();
         let mut places = vec![None; page.asked.len()];
         for (source, unique) in tree.leaves() {
@@ -274,6 +276,12 @@ impl Merger {
         }
     }
 
+    /// Whether the whole answer was given out.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.phase == Phase::Done && self.out.is_empty()
+    }
+
     /// The sources that failed, and why.
     pub fn failures(&self) -> impl Iterator<Item = (usize, &Fault)> {
         self.slots.iter().filter_map(|slot| match &slot.status {
@@ -387,7 +395,7 @@ impl Merger {
         let Some(slot) = self.slots.get_mut(index) else { return };
         // A slot may have failed since it had this item.
         let Some(item) = slot.tell() else { return };
-        let (id, tag) = match self.copies.look(slot.last.as_deref(), self.list.tag.as_ref()) {
+        let (id, tag) = match self.copies.look(|| slot.last(), self.list.tag.as_ref()) {
             Telling::Alone => (None, None),
             Telling::First(id, tag) => (Some(id), tag),
             Telling::Again(id) => {

@@ -47,9 +47,20 @@ impl Probe {
     }
 }
 
+/// What the start of an answer looks like, before all of it is known that decides; none if it looks like no list. Only
+/// what the profile says of its members is certain.
+pub(crate) fn guess(bytes: &[u8], list: &List, limits: &Limits) -> Option<Shape> {
+    match look(bytes, Close::Guess, list, limits) {
+        Look::List(shape) => Some(shape),
+        Look::Undecided | Look::NotAList | Look::Fault(_) => None,
+    }
+}
+
 /// What is known of the end of the bytes that are looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Close {
+    /// Nothing, and the first members tell enough.
+    Guess,
     /// More may come.
     Open,
     /// The answer ends with them.
@@ -61,7 +72,7 @@ enum Close {
 fn look(bytes: &[u8], close: Close, list: &List, limits: &Limits) -> Look {
     let text = bytes.trim_space();
     let over = |ended| match close {
-        Close::Open => Look::Undecided,
+        Close::Open | Close::Guess => Look::Undecided,
         Close::End => ended,
         Close::Cut => Look::NotAList,
     };
@@ -115,6 +126,9 @@ fn members(mut rest: &[u8], close: Close, list: &List, limits: &Limits) -> Look 
         if found.objects.len() > 1 {
             return Look::NotAList;
         }
+        if close == Close::Guess && !found.objects.is_empty() {
+            return found.so_far(Close::Cut);
+        }
         match next(&mut rest, limits) {
             Next::Whole(_) => {}
             Next::Part => return found.so_far(close),
@@ -145,6 +159,15 @@ fn next<'t>(rest: &mut &'t [u8], limits: &Limits) -> Next<'t> {
     }
 }
 
+/// Whether a member beside the items leaves it certain that they are items.
+pub(crate) fn is_beside_items(name: &str, raw: &[u8], list: &List) -> bool {
+    let mut found = Found::default();
+    if !is_links(name) {
+        found.note(name.to_owned(), raw);
+    }
+    name != list.id && found.objects.is_empty()
+}
+
 /// Links are objects in an array too, and never items.
 fn is_links(name: &str) -> bool {
     name == "links" || name.ends_with("_links")
@@ -169,7 +192,7 @@ impl Found {
 
     fn so_far(self, close: Close) -> Look {
         match close {
-            Close::Open => Look::Undecided,
+            Close::Open | Close::Guess => Look::Undecided,
             Close::End => Look::Fault(Fault::Json("it ends too early")),
             Close::Cut => match self.objects.into_iter().next() {
                 Some(name) => Look::List(Shape::Member(name)),

@@ -135,6 +135,11 @@ impl Scan {
         Ok(Some(Bytes::from(whole)))
     }
 
+    /// Whether the list is whole.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.state == State::End
+    }
+
     /// The input is over.
     pub(crate) fn finish(&self) -> Result<(), Fault> {
         match self.state {

@@ -69,7 +69,8 @@ pub(crate) struct Slot {
     pub(crate) held: VecDeque<Item>,
     skip: u64,
     told: u64,
-    pub(crate) last: Option<String>,
+    /// The bytes of the id of the item that was told last, if it has one.
+    last: Option<Vec<u8>>,
 }
 
 impl Slot {
@@ -163,10 +164,15 @@ impl Slot {
 
     /// The item to tell, which counts as told.
     pub(crate) fn tell(&mut self) -> Option<Item> {
-        let mut item = self.head.take()?;
+        let item = self.head.take()?;
         self.told += 1;
-        self.last = item.take_id().filter(|id| !id.is_empty());
+        self.last = item.id_in(self.last.take().unwrap_or_default()).filter(|id| !id.is_empty());
         Some(item)
+    }
+
+    /// The id of the item that was told last.
+    pub(crate) fn last(&self) -> Option<&str> {
+        std::str::from_utf8(self.last.as_deref()?).ok()
     }
 
     /// Takes back what was told; how much it was.
@@ -214,8 +220,8 @@ impl Slot {
         }
         let told = Position { skip: start.skip + self.told, ..start.clone() };
         let by_id = !self.unique && !has_tokens(paging);
-        match self.last.clone().filter(|_| by_id && self.told > 0) {
-            Some(last) => Position { done: false, after: Some(last), skip: 0 },
+        match self.last().filter(|_| by_id && self.told > 0) {
+            Some(last) => Position { done: false, after: Some(last.to_owned()), skip: 0 },
             None => told,
         }
     }

@@ -67,6 +67,7 @@ fn what_is_one_resource_is_told_so_with_every_byte_that_was_taken() {
         let mut merger = Merger::new(list, union(2), page, Limits::default(), Late::Abort);
         let outcome = drive(&mut merger, &[Answer::from(body), Answer::from("[1]")], Some(drive::Dice(7)));
         assert_eq!(outcome.end, Ok(Pull::NotAList), "{body}");
+        assert_eq!(merge(&rest(), "", &[body, "[1]"]).end, Ok(Pull::NotAList), "{body}");
         assert_eq!(merger.take_raw(0).concat(), body.as_bytes()[..outcome.pushed[0]], "{body}");
         assert_eq!(merger.take_raw(1).concat(), b"[1]"[..outcome.pushed[1]], "{body}");
     }

@@ -74,6 +74,8 @@ impl AnswerBody {
     /// The first step of a merge that goes on.
     pub(crate) fn merged(first: Pull, rest: Merging) -> AnswerBody {
         let source = match first {
+            // A short list is there as a whole, and its length can be told.
+            Pull::Chunk(bytes) if rest.is_done() => Source::Full(Some(bytes)),
             Pull::Chunk(bytes) => Source::Merged(Some(bytes), Box::new(rest)),
             Pull::Pending => Source::Merged(None, Box::new(rest)),
             Pull::Done | Pull::NotAList => Source::Full(None),

@@ -111,7 +111,7 @@ impl Dispatch {
         self.core.budget.borrow_mut().earn();
         let judge = self.judge();
         let mut legs = Legs { judge, ..Legs::default() };
-        let mut early = self.combine.as_ref().and_then(Combine::early);
+        let early = self.combine.as_ref().and_then(Combine::early);
         let mut effects = Vec::new();
         run.start(&mut effects);
         loop {
@@ -159,14 +159,14 @@ impl Dispatch {
                     }
                 }
             }
-            if let Some(event) = self.next(&run, &mut legs, early.as_mut()).await {
+            if let Some(event) = self.next(&run, &mut legs, early.as_ref()).await {
                 run.on(event, &mut effects);
             }
         }
     }
 
     /// What happens next; nothing, if it is time for a hedge that nobody can afford.
-    async fn next(&self, run: &Run<'_>, legs: &mut Legs, early: Option<&mut Early>) -> Option<Event> {
+    async fn next(&self, run: &Run<'_>, legs: &mut Legs, early: Option<&Early>) -> Option<Event> {
         let event = legs.next().await;
         match event {
             Event::Fired { timer } if run.hedges(timer) && !self.core.budget.borrow_mut().spend() => {
@@ -207,7 +207,8 @@ impl Dispatch {
         let Some(combine) = self.combine else {
             return Problem::no_answer(chosen.asked).into_response();
         };
-        let made = combine.answer(chosen, self.strict).await;
+        let profile = &self.state.settings().profile;
+        let made = combine.answer(chosen, self.strict, profile, &self.service.name).await;
         self.core.counts.merged.add(u64::from(made.merged));
         self.core.counts.partial.add(u64::from(made.partial));
         made.response
@@ -431,7 +432,7 @@ impl Legs {
     }
 
     /// Reads what has come of a list that may have to wait for others.
-    async fn read_early(&mut self, leg: Leg, early: &mut Early) {
+    async fn read_early(&mut self, leg: Leg, early: &Early) {
         if !self.succeeded(leg) {
             return;
         }

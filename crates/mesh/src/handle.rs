@@ -39,10 +39,10 @@ pub(crate) use peers::leg;
 use several::Wishes;
 
 /// Says whether a list that lacks a site is an error, whatever the listener's configuration says.
-pub(crate) const STRICT: &str = "x-scope-strict";
+pub(crate) const STRICT: HeaderName = HeaderName::from_static("x-scope-strict");
 
 /// Says whether what a write makes is waited for, whatever the listener's configuration says.
-pub(crate) const SETTLE: &str = "x-scope-settle";
+pub(crate) const SETTLE: HeaderName = HeaderName::from_static("x-scope-settle");
 
 /// The listener that a request came to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -200,7 +200,7 @@ impl Walk {
         };
         let scoped = asker.scoped(&head, &carried, &plan);
         let response = self.carry_out(plan, head, body, carried).await;
-        scoped.answered(&self.core, response.status(), response.headers().get("scope-sites"));
+        scoped.answered(&self.core, response.status(), response.headers().get(said::SCOPE_SITES));
         response
     }
 

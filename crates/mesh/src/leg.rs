@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{HeaderMap, HeaderValue};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
@@ -26,11 +26,11 @@ use crate::problem::Problem;
 use crate::upstream;
 
 /// Legs to peers carry this, and only they may.
-pub(crate) const SERVICE: &str = "archipel-service";
-pub(crate) const SCOPE: &str = "archipel-scope";
-pub(crate) const ENTERED: &str = "archipel-entered";
-pub(crate) const HOPS: &str = "archipel-hops";
-pub(crate) const SENDER: &str = "archipel-sender";
+pub(crate) const SERVICE: HeaderName = HeaderName::from_static("archipel-service");
+pub(crate) const SCOPE: HeaderName = HeaderName::from_static("archipel-scope");
+pub(crate) const ENTERED: HeaderName = HeaderName::from_static("archipel-entered");
+pub(crate) const HOPS: HeaderName = HeaderName::from_static("archipel-hops");
+pub(crate) const SENDER: HeaderName = HeaderName::from_static("archipel-sender");
 
 /// Calls that cause calls that cause calls: past this it is a loop.
 pub(crate) const MOST_HOPS: u8 = 16;
@@ -195,9 +195,9 @@ pub(crate) fn address(core: &Core, state: &State, headers: &mut HeaderMap, servi
         (SERVICE, service),
         (SCOPE, &carried.scope.text),
         (ENTERED, carried.entered.name()),
-        (HOPS, &carried.hops.to_string()),
         (SENDER, &carried.sender.to_string()),
     ];
+    headers.insert(HOPS, HeaderValue::from(u16::from(carried.hops)));
     for (name, text) in texts {
         // Names and canonical scopes are printable ASCII.
         if let Ok(value) = HeaderValue::try_from(text) {

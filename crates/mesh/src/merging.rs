@@ -4,6 +4,7 @@ mod tree;
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -11,7 +12,7 @@ use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, Response, StatusCode, Uri};
 use http_body::Body;
-use merge::{Ahead, Broken, Early, Fault, Head, Late, Limits, Merger, Page, Pull, Totals};
+use merge::{Ahead, Broken, Early, Fault, Head, Late, Limits, Merger, Page, Pull, Same, Totals};
 use plan::{Answer, Asked, Failure, Leg, Said, Why};
 use profile::{List, Profile};
 use scope::{Plan, Site};
@@ -63,7 +64,7 @@ pub(crate) struct Combine {
 }
 
 enum How {
-    List(Box<(List, Page)>),
+    List(Box<(Rc<List>, Page)>),
     Totals(Box<profile::Totals>),
 }
 
@@ -86,9 +87,12 @@ pub(crate) struct Reply {
     pub(crate) early: Option<Ahead>,
 }
 
+/// What the items with an id are.
+type Rule = Box<dyn Fn(&str) -> Same>;
+
 /// Reads what has come of an answer. Its body is as before.
 pub(crate) async fn read_early(
-    early: &mut Early,
+    early: &Early,
     response: Response<AnswerBody>,
 ) -> (Response<AnswerBody>, Option<Ahead>) {
     let (head, body) = response.into_parts();
@@ -157,8 +161,8 @@ impl Combine {
                 .unsent()
         })?;
         let copies =
-            replicas.and_then(|(replicas, owner)| Copies::of(&profile.kinds, replicas, service, path, owner));
-        let how = How::List(Box::new((list, page)));
+            replicas.and_then(|(replicas, owner)| Copies::of(&profile.kinds, replicas, service, owner));
+        let how = How::List(Box::new((Rc::new(list), page)));
         Ok(Some(Combine { sources, how, path: path.to_owned(), copies }))
     }
 
@@ -193,7 +197,7 @@ impl Combine {
     /// What reads lists while others are waited for.
     pub(crate) fn early(&self) -> Option<Early> {
         match &self.how {
-            How::List(list) => Some(Early::new(&list.0, &list.1, Limits::default())),
+            How::List(list) => Some(Early::new(Rc::clone(&list.0), &list.1, Limits::default())),
             How::Totals(_) => None,
         }
     }
@@ -206,12 +210,23 @@ impl Combine {
         }
     }
 
-    /// Makes one answer of those that a run chose.
-    pub(crate) async fn answer(self, mut chosen: Chosen, strict: bool) -> Made {
+    /// Makes one answer of those that a run chose, which a service gave.
+    pub(crate) async fn answer(
+        self,
+        mut chosen: Chosen,
+        strict: bool,
+        profile: &Profile,
+        service: &str,
+    ) -> Made {
         // Who has told all it has said nothing of this page.
         chosen.asked.retain(|asked| self.asks(&asked.site));
         chosen.legs.retain(|reply| self.asks(&reply.site));
-        let Combine { sources, how, copies, .. } = self;
+        let Combine { sources, how, copies, path } = self;
+        // Where no more than one says that it has replicated ones, this site's own word counts.
+        let replicated = chosen.legs.iter().filter(|reply| copies::has_some(reply.answer.headers())).count();
+        let rule = copies
+            .and_then(|copies| copies.rule(&profile.kinds, service, &path, replicated > 1))
+            .map(|rule| Box::new(rule) as Rule);
         match how {
             How::Totals(rule) => sources.total(*rule, chosen, strict).await,
             // Nothing at all is no list, and one site's nothing is as good as another's.
@@ -220,7 +235,7 @@ impl Combine {
             }
             How::List(list) => {
                 let (list, page) = *list;
-                sources.list(list, page, copies.as_ref(), chosen, strict).await
+                sources.list(list, page, rule, chosen, strict).await
             }
         }
     }
@@ -229,9 +244,9 @@ impl Combine {
 impl Sources {
     async fn list(
         &self,
-        list: List,
+        list: Rc<List>,
         page: Page,
-        copies: Option<&Copies>,
+        rule: Option<Rule>,
         chosen: Chosen,
         strict: bool,
     ) -> Made {
@@ -239,11 +254,8 @@ impl Sources {
         let places: BTreeMap<Leg, usize> =
             legs.iter().filter_map(|reply| Some((reply.leg, self.of(&reply.site)?))).collect();
         let mut merger = Merger::new(list, merged(&answer, &places), page, Limits::default(), Late::Abort);
-        if let Some(copies) = copies {
-            let replicated = legs.iter().filter(|reply| copies::has_some(reply.answer.headers())).count();
-            if let Some(rule) = copies.rule(replicated > 1) {
-                merger = merger.once(rule);
-            }
+        if let Some(rule) = rule {
+            merger = merger.once(rule);
         }
         let link = merger.link_header().to_owned();
         let mut merging = Merging { merger, bodies: self.sites.iter().map(|_| None).collect() };
@@ -390,6 +402,11 @@ pub(crate) struct Merging {
 }
 
 impl Merging {
+    /// Whether nothing is left to tell.
+    pub(crate) fn is_done(&self) -> bool {
+        self.merger.is_done()
+    }
+
     /// The next step of the merge, once enough has come.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Pull, Broken>> {
         loop {

@@ -1,7 +1,7 @@
 //! Errors on the wire: RFC 9457 problem documents, in one place.
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Collected, Limited};
 use plan::{Asked, Failure, Refused};
@@ -16,7 +16,7 @@ use crate::replicas::operations;
 use crate::said;
 
 /// Says that no service executed the request. Only peers may set it, and only peers see it.
-pub(crate) const UNSENT: &str = "archipel-unsent";
+pub(crate) const UNSENT: HeaderName = HeaderName::from_static("archipel-unsent");
 
 /// What is wrong, for a person and for a program.
 #[derive(Debug)]

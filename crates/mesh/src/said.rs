@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use http::HeaderMap;
-use http::header::HeaderValue;
+use http::header::{HeaderName, HeaderValue};
 use plan::{Asked, Said};
 use scope::Site;
 use serde_json::{Value, json};
@@ -13,20 +13,20 @@ use crate::replicas::Stand;
 /// Past this only failures are listed: proxies refuse headers that are too long.
 const LONGEST: usize = 4096;
 
-const SCOPE_SITES: &str = "scope-sites";
+pub(crate) const SCOPE_SITES: HeaderName = HeaderName::from_static("scope-sites");
 
 /// Says that the mesh which answered has told what each replica did. Only peers may set it, and only peers see it.
-pub(crate) const TOLD: &str = "archipel-told";
+pub(crate) const TOLD: HeaderName = HeaderName::from_static("archipel-told");
 
 /// Adds the header, if any site was asked. What was told of replicas stays.
 pub(crate) fn put(headers: &mut HeaderMap, asked: &[Asked]) {
     let told = if headers.contains_key(TOLD) { headers.get(SCOPE_SITES) } else { None };
     let told = told.and_then(|told| told.to_str().ok()).unwrap_or_default().to_owned();
-    let asked: Vec<&Asked> =
-        asked.iter().filter(|asked| !told.contains(&format!("\"{}\"", asked.site))).collect();
-    let mut text = list(asked.iter().copied());
+    let is_told = |asked: &&Asked| !told.is_empty() && told.contains(&format!("\"{}\"", asked.site));
+    let asked = || asked.iter().filter(|asked| !is_told(asked));
+    let mut text = list(asked());
     if text.len() + told.len() > LONGEST {
-        text = list(asked.into_iter().filter(|asked| failed(asked)));
+        text = list(asked().filter(|asked| failed(asked)));
     }
     if !text.is_empty() && !told.is_empty() {
         text.push_str(", ");
@@ -77,15 +77,16 @@ fn failed(asked: &Asked) -> bool {
 }
 
 fn list<'a>(asked: impl Iterator<Item = &'a Asked>) -> String {
-    let mut text = String::new();
+    let mut text = String::with_capacity(64);
     for asked in asked {
         if !text.is_empty() {
             text.push_str(", ");
         }
         // The names of sites are letters, digits, spaces, `.`, `_` and `-`: nothing to escape.
+        text.extend(["\"", asked.site.name()]);
         let _ = match asked.said {
-            Said::Status(status) => write!(text, "\"{}\";status={status}", asked.site),
-            Said::Error(why) => write!(text, "\"{}\";error={}", asked.site, why.word()),
+            Said::Status(status) => write!(text, "\";status={status}"),
+            Said::Error(why) => write!(text, "\";error={}", why.word()),
         };
         if let Some(elapsed) = asked.elapsed {
             let _ = write!(text, ";ms={}", elapsed.as_millis());

@@ -86,7 +86,7 @@ proptest! {
 
 /// Wants every member.
 #[derive(Default)]
-struct Told(String);
+struct Told(String, Vec<usize>);
 
 impl Watch for Told {
     fn name(&mut self, raw: &[u8], escaped: bool) -> bool {
@@ -94,7 +94,8 @@ impl Watch for Told {
         true
     }
 
-    fn value(&mut self, raw: &[u8]) -> bool {
+    fn value(&mut self, raw: &[u8], at: usize) -> bool {
+        self.1.push(at);
         self.0 += &format!("{};", String::from_utf8_lossy(raw));
         true
     }
@@ -114,6 +115,10 @@ fn members_are_told_alike_however_they_are_spaced_and_cut() {
                 assert_eq!(check.end_in(text.as_bytes(), &mut told), Ok(Some(text.len())));
             }
             assert_eq!(told.0, expected, "{cut}");
+            let begins =
+                |(at, value): (&usize, &str)| text.get(*at..).is_some_and(|rest| rest.starts_with(value));
+            let values = expected.split(';').filter_map(|member| Some(member.split_once('=')?.1));
+            assert!(told.1.iter().zip(values).all(begins), "{cut}: {:?}", told.1);
         }
     }
 }

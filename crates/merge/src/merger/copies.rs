@@ -59,8 +59,9 @@ impl Merger {
 }
 
 impl Copies {
-    pub(super) fn look(&mut self, id: Option<&str>, tag: Option<&String>) -> Telling {
-        let (Some(rule), Some(id)) = (&self.rule, id) else { return Telling::Alone };
+    pub(super) fn look<'i>(&mut self, id: impl FnOnce() -> Option<&'i str>, tag: Option<&String>) -> Telling {
+        let Some(rule) = &self.rule else { return Telling::Alone };
+        let Some(id) = id() else { return Telling::Alone };
         if self.told.contains(id) {
             return Telling::Again(id.to_owned());
         }

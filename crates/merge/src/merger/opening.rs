@@ -31,6 +31,11 @@ impl Merger {
             return Ok(Progress::Going);
         };
         let Some(slot) = self.slots.get_mut(index) else { return Err(Broken::Nothing) };
+        // Nothing was taken of it yet: reading it early has told.
+        if let Some(early) = slot.early.as_ref().filter(|early| early.is_sure && slot.raw.is_empty()) {
+            let shape = early.shape.clone();
+            return self.start(shape).map(|()| Progress::Going);
+        }
         let look = match slot.lane.bytes(Some(&mut slot.raw)) {
             Ok((plain, false)) if plain.is_empty() => return Ok(Progress::Blocked),
             Ok((plain, over)) => {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Merger, Phase, Progress};
 use crate::error::Broken;
+use crate::item::Item;
 use crate::lane::Step;
 
 impl Merger {
@@ -52,7 +53,7 @@ impl Merger {
             if slot.more {
                 return Err(Broken::UniquePaged { source: slot.source });
             }
-            ids.insert(slot.source, slot.held.iter().filter_map(|item| item.text(0)).collect());
+            ids.insert(slot.source, slot.held.iter().filter_map(Item::id).collect());
         }
         if ids.is_empty() {
             return Ok(());
@@ -60,8 +61,7 @@ impl Merger {
         let kept = self.tree.kept(&ids);
         for slot in self.slots.iter_mut().filter(|slot| slot.unique) {
             let kept = kept.get(&slot.source);
-            slot.held
-                .retain(|item| item.text(0).is_none_or(|id| kept.is_some_and(|kept| kept.contains(&id))));
+            slot.held.retain(|item| item.id().is_none_or(|id| kept.is_some_and(|kept| kept.contains(&id))));
         }
         Ok(())
     }

@@ -81,10 +81,10 @@ pub(crate) fn drive(merger: &mut Merger, answers: &[Answer], dice: Option<Dice>)
     drive_early(merger, None, answers, dice)
 }
 
-/// The same, where the dice also say what is read early.
+/// The same, where the dice also say what is read early; all of it without them.
 fn drive_early(
     merger: &mut Merger,
-    mut early: Option<Early>,
+    early: Option<&Early>,
     answers: &[Answer],
     mut dice: Option<Dice>,
 ) -> Outcome {
@@ -104,10 +104,12 @@ fn drive_early(
             }
         };
         merger.open(source, head);
-        if let (Some(early), Some(dice)) = (&mut early, &mut dice) {
-            let first = &body[..dice.roll(body.len() + 1)];
-            let ahead = early.read(head, Bytes::copy_from_slice(first)).filter(|_| dice.roll(3) > 0);
-            if let Some(ahead) = ahead {
+        if let Some(early) = early {
+            let mut roll = |sides| dice.as_mut().map_or(0, |dice| dice.roll(sides));
+            // Most often, all of a short list comes at once.
+            let len = if roll(2) == 0 { body.len() } else { roll(body.len() + 1) };
+            let ahead = early.read(head, Bytes::copy_from_slice(&body[..len]));
+            if let Some(ahead) = ahead.filter(|_| roll(3) < 2) {
                 merger.read_early(source, ahead);
             }
         }
@@ -150,9 +152,16 @@ pub(crate) fn merge_with(
     dice: Option<Dice>,
 ) -> Outcome {
     let page = plan(list, tree, query, answers.len()).unwrap();
-    let early = Early::new(list, &page, Limits::default());
-    let mut merger = Merger::new(list.clone(), tree.clone(), page, Limits::default(), Late::Abort);
-    drive_early(&mut merger, Some(early), answers, dice)
+    let merger = || Merger::new(list.clone(), tree.clone(), page.clone(), Limits::default(), Late::Abort);
+    let early = Early::new(list.clone(), &page, Limits::default());
+    if dice.is_some() {
+        return drive_early(&mut merger(), Some(&early), answers, dice);
+    }
+    // Reading it early changes nothing.
+    let read_early = drive_early(&mut merger(), Some(&early), answers, None);
+    let outcome = drive(&mut merger(), answers, None);
+    assert_eq!(Outcome { pushed: outcome.pushed.clone(), ..read_early }, outcome);
+    outcome
 }
 
 pub(crate) fn merge(list: &List, query: &str, answers: &[&str]) -> Outcome {

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::rc::Rc;
 
 use http::request::Parts;
-use http::{Request, Response, StatusCode};
+use http::{HeaderName, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use plan::Sent;
 use scope::Site;
@@ -141,7 +141,7 @@ fn read_leg(
     peer: &link::Peer,
     head: &Parts,
 ) -> Result<(Rc<ServiceState>, Carried), Problem> {
-    let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
+    let text = |name: HeaderName| head.headers.get(name).and_then(|value| value.to_str().ok());
     let bad = |what: &str| {
         let problem =
             Problem::new(StatusCode::BAD_REQUEST, "bad-leg", "This is not a request between two sites");

@@ -66,13 +66,13 @@ impl Reading {
             // They ask for more than an answer.
             2 if is(b"te") => self.odd = true,
             6 if is(b"expect") => self.odd = true,
-            _ if is(SETTLE.as_bytes()) => self.odd = true,
+            _ if is(SETTLE.as_str().as_bytes()) => self.odd = true,
             7 if is(b"trailer") || is(b"upgrade") => self.odd = true,
             11 if self.trace.is_none() && is(b"traceparent") => self.trace = Some((field.start, field.end)),
             _ if headers::is_of_one_hop(name)
                 || headers::is_of_peers(name)
                 || carry.concerns(name)
-                || is(STRICT.as_bytes()) =>
+                || is(STRICT.as_str().as_bytes()) =>
             {
                 self.deciding.extend_from_slice(bytes.get(field.start..field.end).unwrap_or_default());
             }
@@ -204,7 +204,7 @@ pub(super) fn method<'b>(bytes: &'b [u8], head: &Head) -> &'b [u8] {
 }
 
 /// The name and the value of a line that the guard let pass.
-fn split_line(line: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(super) fn split_line(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let (name, value) = line.split_at_checked(line.iter().position(|byte| *byte == b':')?)?;
     Some((name, value.get(1..)?.trim_ascii()))
 }
