@@ -44,6 +44,8 @@ pub(crate) struct Inflow {
 
 /// The body of a request, from whichever server read its head.
 pub(crate) enum Incoming {
+    /// It has none.
+    Nothing,
     Http1(hyper::body::Incoming),
     Http2(Arriving),
 }
@@ -69,6 +71,7 @@ impl Body for Incoming {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match &mut *self {
+            Incoming::Nothing => Poll::Ready(None),
             Incoming::Http1(body) => Pin::new(body).poll_frame(context).map_err(BoxError::from),
             Incoming::Http2(body) => Pin::new(body).poll_frame(context).map_err(BoxError::from),
         }
@@ -76,6 +79,7 @@ impl Body for Incoming {
 
     fn is_end_stream(&self) -> bool {
         match self {
+            Incoming::Nothing => true,
             Incoming::Http1(body) => body.is_end_stream(),
             Incoming::Http2(body) => body.is_end_stream(),
         }
@@ -83,6 +87,7 @@ impl Body for Incoming {
 
     fn size_hint(&self) -> SizeHint {
         match self {
+            Incoming::Nothing => SizeHint::with_exact(0),
             Incoming::Http1(body) => body.size_hint(),
             Incoming::Http2(body) => body.size_hint(),
         }

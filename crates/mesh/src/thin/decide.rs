@@ -3,18 +3,19 @@
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-use http::Method;
-use http::request::Parts;
+use http::{Method, Request};
 use http1guard::{Body, Head};
 use scope::Plan;
 
 use super::Seat;
 use super::request::{Reading, method};
-use super::ways::{Again, Key, SHORTEST_LIFETIME, Way};
+use super::several;
+use super::ways::{Again, Key, SHORTEST_LIFETIME, To, Way};
 use super::wire::put_field;
 use crate::carry::Listener;
 use crate::core::{HandedOn, ServiceState, State};
 use crate::handle::{STRICT, take_in};
+use crate::inflow::Incoming;
 use crate::leg;
 use crate::listing::is_for_the_mesh;
 use crate::problem::Problem;
@@ -25,6 +26,8 @@ use crate::ticket::Ticket;
 pub(super) enum Decision<'c> {
     /// To the local service.
     Go(Going<'c>),
+    /// To several sites, as the other path does it.
+    Several(Request<Incoming>),
     /// Nowhere.
     Refuse(Problem, Option<Scoped>),
     /// The other path is to decide: nothing was counted or written down.
@@ -79,7 +82,8 @@ fn again<'c>(
     out: &mut Vec<u8>,
 ) -> Decision<'c> {
     let core = &seat.core;
-    let scoped = way.scoped.map(|again| Scoped::again(core, again.token));
+    let To::Here { scoped, lines } = &way.to else { return to_several(bytes, head) };
+    let scoped = scoped.map(|again| Scoped::again(core, again.token));
     if scoped.is_none() {
         core.counts.unscoped.add(1);
     }
@@ -91,9 +95,14 @@ fn again<'c>(
         Some(_) => core.shared.carry.new_trace(reading.trace(bytes, head), &mut |bytes| core.random(bytes)),
         None => None,
     };
-    reading.write_again(bytes, head, &way.lines, trace.as_ref().map(<[u8; 55]>::as_slice), out);
+    reading.write_again(bytes, head, lines, trace.as_ref().map(<[u8; 55]>::as_slice), out);
     let (service, is_head, body) = (Rc::clone(&way.service), method(bytes, head) == b"HEAD", head.body);
     Decision::Go(Going { service, handed_on: None, scoped, is_head, body, _ticket: ticket, state })
+}
+
+/// Nothing is counted yet: the walk does that.
+fn to_several<'c>(bytes: &[u8], head: &Head) -> Decision<'c> {
+    several::request(bytes, head).map_or(Decision::HandOver, Decision::Several)
 }
 
 /// A request unlike those before.
@@ -153,6 +162,10 @@ impl<'c> NewWay<'c, '_> {
                 parts.headers.remove(STRICT);
                 (Some(asker.scoped(&parts, &carried, &plan)), Some(carried))
             }
+            Route::Scoped(_, plan) if several::is_for_several(&plan) => {
+                self.keep(&state, true, || Way { service, to: To::Several });
+                return to_several(bytes, head);
+            }
             Route::Scoped(..) | Route::Validation(_) | Route::Refused(_) => return Decision::HandOver,
         };
         let ticket = core.shared.enter(None);
@@ -164,7 +177,14 @@ impl<'c> NewWay<'c, '_> {
             Err(error) => return Decision::Refuse(error.into(), scoped),
         };
         if !bypassed && handed_on.as_ref().is_none_or(HandedOn::is_shared) {
-            self.keep(&parts, &service, scoped.as_ref(), &state);
+            self.keep(&state, scoped.is_some(), || {
+                let mut lines = Vec::new();
+                for (name, value) in parts.headers.iter().filter(|(name, _)| *name != "traceparent") {
+                    put_field(&mut lines, name.as_str().as_bytes(), value.as_bytes());
+                }
+                let scoped = scoped.as_ref().map(|scoped| Again { token: scoped.token() });
+                Way { service: Rc::clone(&service), to: To::Here { scoped, lines: lines.into() } }
+            });
         }
         reading.write(bytes, head, &parts, wants_target, out);
         let (is_head, body) = (parts.method == Method::HEAD, head.body);
@@ -172,24 +192,17 @@ impl<'c> NewWay<'c, '_> {
     }
 
     /// Remembers a way if nothing but its key decided it.
-    fn keep(&self, parts: &Parts, service: &Rc<ServiceState>, scoped: Option<&Scoped>, state: &State) {
+    fn keep(&self, state: &State, is_scoped: bool, way: impl FnOnce() -> Way) {
         let shared = &self.seat.core.shared;
         let is_public = self.seat.entry.listener == Listener::Public;
-        let lasts = scoped.is_none() || shared.carry.records().lifetime() >= SHORTEST_LIFETIME;
+        let lasts = !is_scoped || shared.carry.records().lifetime() >= SHORTEST_LIFETIME;
         if let Some(key) = &self.key
             && is_public
             && lasts
             && shared.identities.is_none()
             && !shared.audit.is_on()
         {
-            state.ways.keep(key, || {
-                let mut lines = Vec::new();
-                for (name, value) in parts.headers.iter().filter(|(name, _)| *name != "traceparent") {
-                    put_field(&mut lines, name.as_str().as_bytes(), value.as_bytes());
-                }
-                let scoped = scoped.map(|scoped| Again { token: scoped.token() });
-                Way { service: Rc::clone(service), scoped, lines: lines.into() }
-            });
+            state.ways.keep(key, way);
         }
     }
 }

@@ -16,8 +16,8 @@ use super::answer::{Answer, Read, read};
 use super::body::{Download, Flow, Sending, Upload};
 use super::buffers::Buffer;
 use super::decide::{Decision, Going, decide};
-use super::wire::{CLOSE, fill, first, put_fields, put_length, write, write_both};
-use super::{Client, Seat, guard_limits};
+use super::wire::{CLOSE, fill, first, put_fields, put_length, put_status, write, write_both};
+use super::{Client, Seat, guard_limits, several};
 use crate::alarm::Alarm;
 use crate::body::LegBody;
 use crate::core::Core;
@@ -62,6 +62,13 @@ pub(super) async fn exchange(seat: &Seat, client: &mut Client, head: Head) -> Th
             let whole = matches!(head.body, Body::None | Body::Length(0));
             // Boxed: it is seldom needed, and each request would keep room for it.
             Box::pin(teller.tell(&mut client.stream.split().1, problem, whole)).await
+        }
+        Decision::Several(request) => {
+            buffer.take(head.len);
+            client.buffer = Some(buffer).filter(|buffer| !buffer.is_empty());
+            drop(out);
+            // Boxed: other requests keep no room for it.
+            Box::pin(several::carry_out(&teller, &mut client.stream.split().1, request)).await
         }
         Decision::Go(going) => {
             buffer.take(head.len);
@@ -324,9 +331,9 @@ impl Hearing<'_, '_> {
 }
 
 /// Says to a client what the mesh has to say itself.
-struct Teller<'t> {
-    seat: &'t Seat,
-    alarm: &'t Alarm,
+pub(super) struct Teller<'t> {
+    pub(super) seat: &'t Seat,
+    pub(super) alarm: &'t Alarm,
     is_head: bool,
     close: bool,
 }
@@ -339,11 +346,7 @@ impl Teller<'_> {
             document = problem::within(&mut fields, document, member);
         }
         let mut out = self.seat.core.buffers.text();
-        out.extend_from_slice(b"HTTP/1.1 ");
-        out.extend_from_slice(status.as_str().as_bytes());
-        out.push(b' ');
-        out.extend_from_slice(status.canonical_reason().unwrap_or_default().as_bytes());
-        out.extend_from_slice(b"\r\n");
+        put_status(&mut out, status);
         put_fields(&mut out, &fields);
         put_length(&mut out, document.len() as u64);
         let last = if whole {
@@ -364,7 +367,7 @@ impl Teller<'_> {
     }
 
     /// Ends a head. Whether it is the last on its connection.
-    fn ends(&self, head: &mut Vec<u8>) -> bool {
+    pub(super) fn ends(&self, head: &mut Vec<u8>) -> bool {
         let last = self.close || self.seat.draining.has_started();
         if last {
             head.extend_from_slice(CLOSE);

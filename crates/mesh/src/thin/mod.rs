@@ -18,6 +18,7 @@ mod decide;
 mod exchange;
 mod request;
 mod rewound;
+mod several;
 mod ways;
 mod wire;
 

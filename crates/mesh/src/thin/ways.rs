@@ -53,13 +53,23 @@ pub(super) struct Key<'k> {
     hash: u64,
 }
 
-/// A way to the local service.
+/// A way that requests to a service took.
 pub(super) struct Way {
     pub(super) service: Rc<ServiceState>,
-    /// Nothing if the request has no scope.
-    pub(super) scoped: Option<Again>,
-    /// What the service gets for the lines that decided, but for `traceparent`.
-    pub(super) lines: Box<[u8]>,
+    pub(super) to: To,
+}
+
+/// Where it led.
+pub(super) enum To {
+    /// To the local service.
+    Here {
+        /// Nothing if the request has no scope.
+        scoped: Option<Again>,
+        /// What the service gets for the lines that decided, but for `traceparent`.
+        lines: Box<[u8]>,
+    },
+    /// To several sites: whom to ask is decided anew.
+    Several,
 }
 
 /// A request with a scope, like one before.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 use tokio::io::AsyncWrite;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 
@@ -98,6 +98,15 @@ pub(super) async fn write_both(
         second = second.get(written - of_first..).unwrap_or_default();
     }
     Ok(())
+}
+
+/// The first line of an answer.
+pub(super) fn put_status(out: &mut Vec<u8>, status: StatusCode) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(status.as_str().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(status.canonical_reason().unwrap_or_default().as_bytes());
+    out.extend_from_slice(b"\r\n");
 }
 
 pub(super) fn put_field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {

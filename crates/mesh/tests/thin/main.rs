@@ -48,6 +48,7 @@ mod paging;
 mod replicas;
 #[path = "../http/resources.rs"]
 mod resources;
+mod several;
 #[path = "../http/standing.rs"]
 mod standing;
 #[path = "../http/timeouts.rs"]
