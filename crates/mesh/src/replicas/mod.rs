@@ -15,6 +15,7 @@ mod octets;
 pub(crate) mod operations;
 pub(crate) mod owned;
 pub(crate) mod reading;
+mod references;
 mod refusals;
 mod request;
 mod rewrite;

@@ -208,6 +208,7 @@ pub(crate) fn wanted(
             .filter(|query| !query.is_empty()),
         headers: kept(&head.headers, &settings.profile),
         content,
+        names: Vec::new(),
         signed: None,
     };
     let scoped = carried.map(|carried| Scoped {

@@ -226,6 +226,7 @@ mod tests {
             level: replica::Level::Eventual,
             members: ["A", "B"].map(|name| Site::new(name).unwrap()).into(),
             local: Some(Name::new("image", &format!("/v2/images/{LOCAL}"))),
+            chosen: false,
             readable: true,
         };
         known.set(&Name::new("image", &format!("/v2/images/{META}")), Some(place));

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::Method;
 use http::header::CONTENT_LENGTH;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use ids::Direction;
 use profile::{Kind, NamedBy};
 use replica::{Class, Content, LocalId, Meta, ReplicaMap, Snapshot, Who};
 use scope::Site;
@@ -14,11 +15,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use spool::{Id, Spool};
 
+use super::awaited::{Waits, are_made};
 use super::book::{Shape, is_provisional};
-use super::execute::{self, ask, ask_with, inline, look, request, spooled, stream};
+use super::execute::{self, ask, ask_with, ids_of, inline, look, request, spooled, stream};
 use super::vault::{Table, Vault};
 use crate::body::{AnswerBody, LegBody};
 use crate::core::{Core, State};
+use crate::replicas::references::{Named, replaced};
 use crate::replicas::request::{Kept, Name};
 
 /// A part above this comes apart from the state.
@@ -45,6 +48,10 @@ pub(super) struct Represented {
     #[serde(with = "crate::replicas::octets")]
     pub(super) document: Vec<u8>,
     pub(super) parts: Vec<(String, Part)>,
+    /// Other replicated resources that the document names, by their ids for clients.
+    pub(super) names: Vec<Named>,
+    /// The site that gives it, and knows those.
+    pub(super) by: Site,
 }
 
 /// Something below a resource.
@@ -149,8 +156,17 @@ impl Source {
                 _ => return None,
             }
         }
-        Some(Represented { document: document.to_vec(), parts: read })
+        let document = for_clients(&self.core, service, document);
+        let known = self.core.shared.replicas.as_ref().map(|replicas| &replicas.known);
+        let names = known.map(|known| known.named(service, [].iter(), &document)).unwrap_or_default();
+        let by = state.settings().site.clone();
+        Some(Represented { document: document.to_vec(), parts: read, names, by })
     }
+}
+
+/// A document of a service here, as any site can read it.
+fn for_clients(core: &Core, service: &str, document: Bytes) -> Bytes {
+    replaced(&ids_of(core, service), document, Direction::ToClient)
 }
 
 /// What the service here has of a resource: the same digest wherever the same is there.
@@ -168,7 +184,7 @@ pub(super) async fn digest(core: &Core, shape: &Shape, local: &Name) -> Content 
         digest.update(&(bytes.len() as u64).to_le_bytes());
         digest.update(bytes);
     };
-    add(&portable(&document, kind));
+    add(&portable(&for_clients(core, service, document), kind));
     for part in &kind.parts {
         let Some(answer) = stream(core, &state, local, &format!("{path}{part}")).await else {
             return Content::Unread;
@@ -204,6 +220,7 @@ pub(super) struct Given {
     pub(super) own: Option<Shape>,
     /// Whether the service has it from this site's own executions.
     pub(super) made: bool,
+    pub(super) waits: Rc<Waits>,
 }
 
 /// Gives the service here a state that was fetched. The name that it has here then; `Err`: it has not got it.
@@ -211,7 +228,7 @@ pub(super) async fn install(
     core: Rc<Core>,
     vault: Vault,
     spool: Spool,
-    Given { meta, local, own, made }: Given,
+    Given { meta, local, own, made, waits }: Given,
 ) -> Result<(Option<LocalId>, Copied), ()> {
     let copied: Option<Copied> = vault.get(Table::Copy, meta.0.as_bytes()).await.map_err(drop)?;
     let copied = copied.ok_or(())?;
@@ -228,6 +245,10 @@ pub(super) async fn install(
     // Under a name that clients choose, the service may have what is no replica.
     let foreign = copied.map.chosen && !made;
     let installed = if let Some(content) = &copied.content {
+        let named = (content.names.as_slice(), &content.by);
+        if !are_made(&core, &state, &waits, &meta, named).await {
+            return Err(());
+        }
         if foreign && !to.is_free(content).await {
             return Err(());
         }
@@ -300,7 +321,9 @@ impl Installer<'_> {
         let Some(kind) = execute::kind(self.state, service, &self.shape.kind, &path) else { return false };
         match look(self.core, self.state, self.name, &path).await {
             Some((404 | 410, _)) => true,
-            Some((200..=299, found)) => portable(&found, kind) == portable(&content.document, kind),
+            Some((200..=299, found)) => {
+                portable(&for_clients(self.core, service, found), kind) == portable(&content.document, kind)
+            }
             Some(_) | None => false,
         }
     }
@@ -308,7 +331,7 @@ impl Installer<'_> {
     async fn put_part(&self, path: &str, part: &Part) -> Option<u16> {
         let kind: Option<&[u8]> = Some(b"application/octet-stream");
         match part {
-            Part::Inline(bytes) => self.ask(Method::PUT, path, kind, Bytes::from(bytes.clone())).await,
+            Part::Inline(bytes) => self.send(Method::PUT, path, kind, Bytes::from(bytes.clone())).await,
             Part::Apart => None,
             Part::Spooled { id, length } => {
                 let reader = self.spool.reader(id.parse().ok()?, 0).ok()?;
@@ -346,7 +369,8 @@ impl Installer<'_> {
         if matches!(status, 404 | 410) {
             return self.create(document, kind).await;
         }
-        let found = serde_json::from_slice(&portable(&found, kind)).ok().filter(|_| is_done(status))?;
+        let found = portable(&for_clients(self.core, self.name.service(), found), kind);
+        let found = serde_json::from_slice(&found).ok().filter(|_| is_done(status))?;
         let steps = steps(&found, &serde_json::from_slice(document).ok()?, &kind.fields)?;
         if !steps.is_empty() {
             let steps = Bytes::from(Value::Array(steps).to_string());
@@ -387,7 +411,8 @@ impl Installer<'_> {
             return put.filter(|status| is_done(*status)).map(|_| self.name.clone());
         }
         let collection = own.rsplit_once('/').map(|(collection, _)| collection)?;
-        let post = request(Method::POST, collection, Some(b"application/json"), document.clone())?;
+        let document = self.for_service(document.clone());
+        let post = request(Method::POST, collection, Some(b"application/json"), document)?;
         let answer = ask(self.core, self.state, self.name, post, self.owner()).await?;
         let made: Value =
             serde_json::from_slice(answer.body()).ok().filter(|_| answer.status().is_success())?;
@@ -401,7 +426,16 @@ impl Installer<'_> {
         (is_done(status) || matches!(status, 404 | 410)).then_some(())
     }
 
+    /// A document, or a patch, with the ids of the service here.
     async fn ask(&self, method: Method, path: &str, kind: Option<&[u8]>, body: Bytes) -> Option<u16> {
+        self.send(method, path, kind, self.for_service(body)).await
+    }
+
+    fn for_service(&self, document: Bytes) -> Bytes {
+        replaced(&ids_of(self.core, self.name.service()), document, Direction::ToService)
+    }
+
+    async fn send(&self, method: Method, path: &str, kind: Option<&[u8]>, body: Bytes) -> Option<u16> {
         let request = request(method, path, kind, body)?;
         let answer = ask(self.core, self.state, self.name, request, self.owner()).await?;
         Some(answer.status().as_u16())
