@@ -8,6 +8,7 @@ pub(crate) mod admin;
 mod answer;
 pub(crate) mod copies;
 mod counts;
+mod exact;
 pub(crate) mod group;
 pub(crate) mod keeper;
 mod known;

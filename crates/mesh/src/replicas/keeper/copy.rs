@@ -12,7 +12,7 @@ use profile::{Kind, NamedBy};
 use replica::{Class, Content, LocalId, Meta, ReplicaMap, Snapshot, Who};
 use scope::Site;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use spool::{Id, Spool};
 
 use super::awaited::{Waits, are_made};
@@ -21,6 +21,7 @@ use super::execute::{self, ask, ask_with, ids_of, inline, look, request, spooled
 use super::vault::{Table, Vault};
 use crate::body::{AnswerBody, LegBody};
 use crate::core::{Core, State};
+use crate::replicas::exact::Exact;
 use crate::replicas::references::{Named, replaced};
 use crate::replicas::request::{Kept, Name};
 
@@ -370,10 +371,10 @@ impl Installer<'_> {
             return self.create(document, kind).await;
         }
         let found = portable(&for_clients(self.core, self.name.service(), found), kind);
-        let found = serde_json::from_slice(&found).ok().filter(|_| is_done(status))?;
-        let steps = steps(&found, &serde_json::from_slice(document).ok()?, &kind.fields)?;
+        let found = Exact::read(&found).filter(|_| is_done(status))?;
+        let steps = steps(found, Exact::read(document)?, &kind.fields)?;
         if !steps.is_empty() {
-            let steps = Bytes::from(Value::Array(steps).to_string());
+            let steps = Bytes::from(Exact::Array(steps).to_string());
             let status = self.ask(Method::PATCH, &path, Some(media_type.as_bytes()), steps).await?;
             is_done(status).then_some(())?;
         }
@@ -447,39 +448,40 @@ fn is_done(status: u16) -> bool {
 }
 
 /// The steps of a JSON Patch that make one document of another, member by member. `None`: they are no objects.
-fn steps(from: &Value, to: &Value, fields: &str) -> Option<Vec<Value>> {
-    let (from, to) = (from.pointer(fields)?.as_object()?, to.pointer(fields)?.as_object()?);
-    let path = |name: &str| format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+fn steps(mut from: Exact, mut to: Exact, fields: &str) -> Option<Vec<Exact>> {
+    let (Exact::Object(from), Exact::Object(to)) = (from.at(fields)?, to.at(fields)?) else { return None };
+    let step = |operation: &str, name: &str, value: Option<&Exact>| {
+        let path = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+        let members =
+            [("op", Some(operation.into())), ("path", Some(path.as_str().into())), ("value", value.cloned())];
+        let members = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        Exact::Object(members.collect())
+    };
     let gone = from.keys().filter(|name| !to.contains_key(*name));
-    let gone = gone.map(|name| json!({ "op": "remove", "path": path(name) }));
+    let gone = gone.map(|name| step("remove", name, None));
     let set = to.iter().filter_map(|(name, value)| match from.get(name) {
         Some(same) if same == value => None,
-        Some(_) => Some(json!({ "op": "replace", "path": path(name), "value": value })),
-        None => Some(json!({ "op": "add", "path": path(name), "value": value })),
+        Some(_) => Some(step("replace", name, Some(value))),
+        None => Some(step("add", name, Some(value))),
     });
     Some(gone.chain(set).collect())
 }
 
 /// A representation with an id, without members that say nothing: a service that shows them may not take them.
 fn with_id(document: &[u8], kind: &Kind, id: &str) -> Option<Bytes> {
-    let mut document: Value = serde_json::from_slice(document).ok()?;
-    let (above, last) = kind.id.rsplit_once('/')?;
-    let members = document.pointer_mut(above)?.as_object_mut()?;
-    members.retain(|_, value| !value.is_null() && *value != json!(""));
-    members.insert(last.replace("~1", "/").replace("~0", "~"), id.into());
+    let mut document = Exact::read(document)?;
+    let (members, last) = document.around(&kind.id)?;
+    members.retain(|_, value| *value != Exact::Plain(Value::Null) && *value != "".into());
+    members.insert(last, id.into());
     Some(Bytes::from(document.to_string()))
 }
 
 /// A representation without what each site's service makes up itself.
 fn portable(document: &[u8], kind: &Kind) -> Bytes {
-    let Ok(mut value) = serde_json::from_slice::<Value>(document) else {
-        return Bytes::copy_from_slice(document);
-    };
+    let Some(mut value) = Exact::read(document) else { return Bytes::copy_from_slice(document) };
     for pointer in kind.generated.iter().chain([&kind.id]) {
-        if let Some((above, last)) = pointer.rsplit_once('/')
-            && let Some(Value::Object(members)) = value.pointer_mut(above)
-        {
-            members.remove(&last.replace("~1", "/").replace("~0", "~"));
+        if let Some((members, last)) = value.around(pointer) {
+            members.remove(&last);
         }
     }
     Bytes::from(value.to_string())
@@ -498,18 +500,21 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_set_member_by_member() {
-        let from = json!({"name": "a", "size": 1, "gone": true, "a/b": 1});
-        let to = json!({"name": "b", "size": 1, "new~": [1], "a/b": 2});
-        let steps = steps(&from, &to, "").unwrap();
-        let expected = json!([
-            {"op": "remove", "path": "/gone"},
-            {"op": "replace", "path": "/a~1b", "value": 2},
-            {"op": "replace", "path": "/name", "value": "b"},
-            {"op": "add", "path": "/new~0", "value": [1]},
-        ]);
-        assert_eq!(Value::Array(steps), expected);
-        assert_eq!(super::steps(&from, &from, ""), Some(Vec::new()));
-        assert_eq!(super::steps(&json!([1]), &to, ""), None);
+    fn what_differs_is_set_member_by_member_to_the_last_digit() {
+        let read = |text: &str| Exact::read(text.as_bytes()).unwrap();
+        let from =
+            read(r#"{"name": "a", "size": 100000000000000000001, "gone": true, "a/b": 1, "same": 1e400}"#);
+        let to =
+            read(r#"{"name": "b", "size": 100000000000000000002, "new~": [1], "a/b": 2, "same": 1e400}"#);
+        let expected = read(
+            r#"[{"op": "remove", "path": "/gone"},
+                {"op": "replace", "path": "/a~1b", "value": 2},
+                {"op": "replace", "path": "/name", "value": "b"},
+                {"op": "add", "path": "/new~0", "value": [1]},
+                {"op": "replace", "path": "/size", "value": 100000000000000000002}]"#,
+        );
+        assert_eq!(steps(from.clone(), to.clone(), "").map(Exact::Array), Some(expected));
+        assert_eq!(steps(from.clone(), from, ""), Some(Vec::new()));
+        assert_eq!(steps(read("[1]"), to, ""), None);
     }
 }

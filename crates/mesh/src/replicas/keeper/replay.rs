@@ -10,6 +10,7 @@ use profile::Owner;
 use replica::{Class, Field, How};
 use serde_json::Value;
 
+use crate::replicas::exact::Exact;
 use crate::replicas::references::{addressed, replaced};
 use crate::replicas::request::{Content, Kept, Name};
 use crate::replicas::understand::{plain, step_path};
@@ -117,10 +118,9 @@ pub(super) fn body(kept: &Kept, how: &How, target: &Target<'_>, headers: &mut He
 /// The same request for the resource of a user, by the id that the service here has for them. `None`: it cannot be one.
 pub(super) fn of_user(rule: &Owner, id: &str, mut replay: Replay) -> Option<Replay> {
     if replay.method == Method::POST {
-        let mut document = serde_json::from_slice::<Value>(&replay.body).ok()?;
-        let (above, last) = rule.member.rsplit_once('/')?;
-        let members = document.pointer_mut(above)?.as_object_mut()?;
-        members.insert(last.replace("~1", "/").replace("~0", "~"), id.into());
+        let mut document = Exact::read(&replay.body)?;
+        let (members, last) = document.around(&rule.member)?;
+        members.insert(last, id.into());
         replay.body = Bytes::from(document.to_string());
         replay.headers.insert(CONTENT_LENGTH, replay.body.len().into());
         for name in DIGESTS {
@@ -151,20 +151,20 @@ pub(super) fn of_user(rule: &Owner, id: &str, mut replay: Replay) -> Option<Repl
 
 /// What of a patch sets these fields. `None`: all of it, or it cannot be told.
 fn trimmed(document: &[u8], pointer: &str, fields: &BTreeSet<Field>) -> Option<Bytes> {
-    let mut value: Value = serde_json::from_slice(document).ok()?;
+    let mut value = Exact::read(document)?;
     trim(&mut value, pointer, fields).then(|| Bytes::from(value.to_string()))
 }
 
 /// Leaves of a patch what sets these fields: members of an object, or steps of a JSON Patch. Whether anything went.
-fn trim(value: &mut Value, pointer: &str, fields: &BTreeSet<Field>) -> bool {
+fn trim(value: &mut Exact, pointer: &str, fields: &BTreeSet<Field>) -> bool {
     let wanted = |name: &str| fields.iter().any(|field| field.trim_start_matches('/') == name);
-    match value.pointer_mut(pointer) {
-        Some(Value::Object(members)) => {
+    match value.at(pointer) {
+        Some(Exact::Object(members)) => {
             let before = members.len();
             members.retain(|name, _| wanted(name));
             members.len() < before
         }
-        Some(Value::Array(steps)) => {
+        Some(Exact::Array(steps)) => {
             let before = steps.len();
             steps.retain(|step| {
                 let path = step_path(step).unwrap_or_default();
@@ -259,6 +259,24 @@ mod tests {
         let patch = kept("PATCH", "/v2/images/m", "", &steps);
         let left = json!([{"replace": "/name", "value": "x"}]);
         assert_eq!(made(&patch, &Class::Patch(fields), &how, false).1, left);
+    }
+
+    #[test]
+    fn a_number_of_any_length_stays_to_the_last_digit() {
+        let sent = |how: &How, text: &str| {
+            let mut patch = kept("PATCH", "/v2/images/m", "", &json!(null));
+            patch.content = Content::Inline(text.into());
+            let (meta, local) = (Name::new("image", "/v2/images/m"), Name::new("image", "/v2/images/l"));
+            let mut ids = Table::new();
+            ids.insert(meta.id(), local.id()).unwrap();
+            let target = Target { local: Some(&local), chosen: false, fields: "", ids: &ids, data: false };
+            let made = replay(&patch, &Class::Replace, how, &target).unwrap();
+            String::from_utf8(made.body.to_vec()).unwrap()
+        };
+        let text = r#"{"of":"m","size":123456789012345678901.50}"#;
+        assert_eq!(sent(&How::Replace, text), r#"{"of":"l","size":123456789012345678901.50}"#);
+        let size = How::Patch(BTreeSet::from(["size".into()]));
+        assert_eq!(sent(&size, text), r#"{"size":123456789012345678901.50}"#);
     }
 
     #[test]
