@@ -12,7 +12,7 @@ pub(crate) const DASHED: usize = 36;
 pub(crate) const PLAIN: usize = 32;
 
 /// An identifier. UUIDs are numbers: neither hyphens nor case distinguish them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Id {
     Uuid(u128),
     Token(Arc<[u8]>),
@@ -60,6 +60,12 @@ static IS_ID: [bool; 256] = {
     }
     table
 };
+
+/// Whether an identifier is a UUID, which no service gives twice.
+#[must_use]
+pub fn is_uuid(id: &str) -> bool {
+    uuid(id.as_bytes()).is_some()
+}
 
 /// A UUID, in either form.
 pub(crate) fn uuid(text: &[u8]) -> Option<u128> {

@@ -52,12 +52,13 @@
 //!
 //! In the order in which a body meets them: `rewriter` (chunks), `spelling` (escapes), `find` (where identifiers
 //! are; `block`, many bytes at once), `table` and `trie` (what they are), `id` (how they look). `text` is for URLs and
-//! headers.
+//! headers; `index` says what a text names, and replaces nothing.
 
 mod block;
 mod etag;
 mod find;
 mod id;
+mod index;
 mod rewriter;
 mod spelling;
 mod table;
@@ -65,5 +66,7 @@ mod text;
 mod trie;
 
 pub use etag::{Condition, Etags, Malformed};
+pub use id::is_uuid;
+pub use index::Index;
 pub use rewriter::{Refused, Rewriter};
 pub use table::{Direction, Found, Table, Unfit};

@@ -143,6 +143,24 @@ impl Table {
         }
     }
 
+    /// The identifier is found in what goes to the service, and stands for itself.
+    pub(crate) fn mark(&mut self, id: &Id) {
+        match id {
+            Id::Uuid(uuid) => drop(self.uuids.locals.insert::<u128>(*uuid, *uuid)),
+            Id::Token(token) => {
+                self.shapes.add(token);
+                self.tokens.locals.insert::<[u8]>(Arc::clone(token), Arc::clone(token));
+            }
+        }
+    }
+
+    pub(crate) fn unmark(&mut self, id: &Id) {
+        match id {
+            Id::Uuid(uuid) => drop(self.uuids.locals.remove(uuid)),
+            Id::Token(token) => drop(self.tokens.locals.remove::<[u8]>(token)),
+        }
+    }
+
     /// What one identifier is.
     #[must_use]
     pub fn find(&self, id: &str, direction: Direction) -> Found {

@@ -40,7 +40,7 @@ impl Table {
 }
 
 /// A text in which `%XX` is decoded where it may be of an identifier.
-struct Decoded<'a> {
+pub(crate) struct Decoded<'a> {
     text: &'a str,
     /// None: nothing is coded.
     bytes: Option<Vec<u8>>,
@@ -49,7 +49,7 @@ struct Decoded<'a> {
 }
 
 impl<'a> Decoded<'a> {
-    fn read(text: &'a str) -> Decoded<'a> {
+    pub(crate) fn read(text: &'a str) -> Decoded<'a> {
         if !text.contains('%') {
             return Decoded { text, bytes: None, origins: Vec::new() };
         }
@@ -69,7 +69,7 @@ impl<'a> Decoded<'a> {
         Decoded { text, bytes: Some(bytes), origins }
     }
 
-    fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         self.bytes.as_deref().unwrap_or(self.text.as_bytes())
     }
 

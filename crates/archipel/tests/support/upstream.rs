@@ -15,13 +15,25 @@ pub struct Upstream {
 impl Upstream {
     /// Answers each request with a status and a body.
     pub fn start(answer: impl Fn(&Message) -> (u16, String) + Send + Sync + 'static) -> Upstream {
+        Upstream::with("", answer)
+    }
+
+    /// The same, and says that it is JSON.
+    pub fn json(answer: impl Fn(&Message) -> (u16, String) + Send + Sync + 'static) -> Upstream {
+        Upstream::with("content-type: application/json\r\n", answer)
+    }
+
+    fn with(
+        fields: &'static str,
+        answer: impl Fn(&Message) -> (u16, String) + Send + Sync + 'static,
+    ) -> Upstream {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let answer = Arc::new(answer);
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let answer = Arc::clone(&answer);
-                std::thread::spawn(move || serve(stream, &*answer));
+                std::thread::spawn(move || serve(stream, fields, &*answer));
             }
         });
         Upstream { address }
@@ -56,11 +68,11 @@ impl Held {
     }
 }
 
-fn serve(stream: TcpStream, answer: &dyn Fn(&Message) -> (u16, String)) {
+fn serve(stream: TcpStream, fields: &str, answer: &dyn Fn(&Message) -> (u16, String)) {
     let mut reader = BufReader::new(stream);
     while let Ok(request) = Message::read(&mut reader) {
         let (status, body) = answer(&request);
-        let head = format!("HTTP/1.1 {status} As-Told\r\ncontent-length: {}\r\n\r\n", body.len());
+        let head = format!("HTTP/1.1 {status} As-Told\r\n{fields}content-length: {}\r\n\r\n", body.len());
         if reader.get_mut().write_all(format!("{head}{body}").as_bytes()).is_err() {
             return;
         }

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use ids::Table;
+use bytes::Bytes;
+use ids::{Index, Table, is_uuid};
 use replica::Level;
 use scope::Site;
 
+use super::references::Named;
 use super::request::Name;
 
 /// Where a resource is.
@@ -19,6 +21,8 @@ pub(crate) struct Place {
     pub(crate) members: BTreeSet<Site>,
     /// Its name in this site's own service, where there is a replica here and the service has made it.
     pub(crate) local: Option<Name>,
+    /// Whether every site's service has it under the same id.
+    pub(crate) chosen: bool,
     /// Whether the replica here may be read: it is there, not behind, not diverged.
     pub(crate) readable: bool,
 }
@@ -41,6 +45,8 @@ struct Names {
     hidden: HashMap<Name, Name>,
     /// The ids of the same, for what is rewritten.
     table: Table,
+    /// What has other ids at other sites, by those for clients.
+    index: Index<Name>,
     /// The paths of what belongs to users, each with how many have one there.
     owned: HashMap<Box<str>, usize>,
 }
@@ -111,18 +117,63 @@ impl Known {
         services.get(service).map(|names| &names.table).filter(|table| !table.is_empty()).cloned()
     }
 
+    /// What these texts, and this JSON, name that has another id at each site.
+    pub(crate) fn named<'t>(
+        &self,
+        service: &str,
+        texts: impl Iterator<Item = &'t String>,
+        json: &Bytes,
+    ) -> Vec<Named> {
+        let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(names) = services.get(service).filter(|names| !names.index.is_empty()) else {
+            return Vec::new();
+        };
+        // What cannot be read is not replaced either.
+        let mut found: BTreeSet<&Name> = names.index.in_json(json).unwrap_or_default().into_iter().collect();
+        found.extend(texts.flat_map(|text| names.index.in_text(text)));
+        let known =
+            |name: &Name| Some(Named { meta: name.into(), sites: names.places.get(name)?.members.clone() });
+        found.into_iter().filter_map(known).collect()
+    }
+
+    /// Whether a resource that is to be here has a name in the service here. None: none is to be here, as far as is known.
+    pub(crate) fn is_made(&self, name: &Name, here: &Site) -> Option<bool> {
+        let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
+        let place = services.get(name.service())?.places.get(name);
+        place.filter(|place| place.members.contains(here)).map(|place| place.local.is_some())
+    }
+
+    /// It was deleted, and what names it does so for ever: its ids go on to stand for one another. Others than UUIDs may be given
+    /// again.
+    pub(crate) fn keep_ids(&self, name: &Name, local: &Name) {
+        let mut services = self.services.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(names) = services.get_mut(name.service())
+            && is_uuid(local.id())
+        {
+            let _ = names.table.insert(name.id(), local.id());
+        }
+    }
+
     /// Sets what is known of a resource; nothing: it is no replicated resource any more.
     pub(crate) fn set(&self, name: &Name, place: Option<Place>) {
         let mut services = self.services.write().unwrap_or_else(PoisonError::into_inner);
         let names = services.entry(name.service().into()).or_default();
         let local = place.as_ref().and_then(|place| place.local.clone()).filter(|local| local != name);
         let is_there = place.is_some();
+        let is_mapped = place.as_ref().is_some_and(|place| !place.chosen);
         let before = match place {
             Some(place) => names.places.insert(name.clone(), place),
             None => names.places.remove(name),
         };
         if is_there != before.is_some() && name.owner().is_some() {
             names.count_owned(name.path(), is_there);
+        }
+        if is_mapped != before.as_ref().is_some_and(|before| !before.chosen) {
+            if is_mapped {
+                names.index.insert(name.id(), name.clone());
+            } else {
+                names.index.remove(name.id());
+            }
         }
         let before = before.and_then(|before| before.local).filter(|before| before != name);
         if before != local {
@@ -149,7 +200,13 @@ mod tests {
     #[test]
     fn a_service_without_replicated_resources_is_known_to_have_none() {
         let known = Known::default();
-        let place = Place { level: Level::Eventual, members: BTreeSet::new(), local: None, readable: true };
+        let place = Place {
+            level: Level::Eventual,
+            members: BTreeSet::new(),
+            local: None,
+            chosen: true,
+            readable: true,
+        };
         let names = ["one", "two"].map(|id| Name::new("image", &format!("/images/{id}")));
         for name in &names {
             known.set(name, Some(place.clone()));
@@ -164,7 +221,13 @@ mod tests {
     #[test]
     fn it_is_known_whether_anybody_has_something_at_a_path() {
         let known = Known::default();
-        let place = Place { level: Level::Eventual, members: BTreeSet::new(), local: None, readable: true };
+        let place = Place {
+            level: Level::Eventual,
+            members: BTreeSet::new(),
+            local: None,
+            chosen: true,
+            readable: true,
+        };
         let names = ["a/one", "a/two"].map(|owner| Name::owned("compute", "/keys/mine", owner));
         let is = || (known.is_owned("compute", Some("/keys/mine")), known.is_owned("compute", None));
         for name in names.iter().chain(&names) {

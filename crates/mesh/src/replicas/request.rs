@@ -8,6 +8,7 @@ use replica::{LocalId, Meta, Write};
 use scope::Site;
 use serde::{Deserialize, Serialize};
 
+use super::references::Named;
 use crate::carry::Sender;
 
 /// What names a resource of a service, at one site or for clients: the service, and the path without what stands
@@ -117,8 +118,17 @@ pub(crate) struct Kept {
     /// Headers that the service needs; no credentials, no conditions, nothing of one hop.
     pub(crate) headers: Vec<(String, Vec<u8>)>,
     pub(crate) content: Content,
+    /// Other replicated resources that it names.
+    pub(crate) names: Vec<Named>,
     /// The word of the site that accepted it, on this and on whose behalf it is. None before it is accepted.
     pub(crate) signed: Option<link::Signed>,
+}
+
+impl Kept {
+    pub(crate) fn content_type(&self) -> &str {
+        let said = self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        said.and_then(|(_, value)| std::str::from_utf8(value).ok()).unwrap_or_default()
+    }
 }
 
 /// The body of a kept write.

@@ -12,8 +12,7 @@ use http_body::{Body, Frame};
 use ids::{Condition, Direction, Etags, Refused, Rewriter, Table};
 use scope::Site;
 
-use super::Known;
-use super::taken;
+use super::{Known, references, taken};
 use crate::BoxError;
 use crate::body::{AnswerBody, LegBody};
 use crate::problem::Problem;
@@ -45,9 +44,10 @@ impl Rewriting {
     ) -> Result<LegBody, Problem> {
         let mut changed = self.target(head)?;
         let short = body.size_hint().upper().is_some_and(|bytes| bytes <= most as u64);
-        let body = if short && !body.is_end_stream() && is_json(&head.headers) {
+        let body = if short && !body.is_end_stream() && is_json(content_type(&head.headers)) {
             let before = taken::take_body(body, most).await?;
-            let after = self.whole(before.clone(), Direction::ToService).map_err(|refused| no(&refused))?;
+            let after = references::whole(&self.table, before.clone(), Direction::ToService);
+            let after = after.map_err(|refused| no(&refused))?;
             changed |= before != after;
             if before.len() != after.len() {
                 head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(after.len()));
@@ -138,7 +138,7 @@ impl Rewriting {
         {
             head.headers.insert(header::ETAG, own);
         }
-        if !is_json(&head.headers) {
+        if !is_json(content_type(&head.headers)) {
             return Response::from_parts(head, body);
         }
         let coding = head.headers.get(header::CONTENT_ENCODING);
@@ -158,12 +158,15 @@ impl Rewriting {
         Response::from_parts(head, AnswerBody::rewritten(Rewritten::new(rewriter, body)))
     }
 
-    fn whole(&self, body: Bytes, direction: Direction) -> Result<Bytes, Refused> {
-        let mut rewriter = Rewriter::new(self.table.clone(), direction);
-        let mut chunks: Vec<Bytes> = Vec::new();
-        rewriter.push(body, &mut chunks)?;
-        rewriter.finish(&mut chunks)?;
-        Ok(chunks.concat().into())
+    /// Refuses a write to a replicated resource that the service here could not be given with its own ids. JSON that is looked
+    /// at is among what it has.
+    pub(crate) fn check(&self, head: &Parts, json: Option<&Bytes>) -> Result<(), Problem> {
+        let mut changed = self.target(&mut head.clone())?;
+        if let Some(json) = json {
+            let after = references::whole(&self.table, json.clone(), Direction::ToService);
+            changed |= after.map_err(|refused| no(&refused))? != json;
+        }
+        if changed && taken::is_signed(head) { Err(taken::signed()) } else { Ok(()) }
     }
 }
 
@@ -173,10 +176,13 @@ fn drop_digests(headers: &mut HeaderMap) {
     }
 }
 
+fn content_type(headers: &HeaderMap) -> &str {
+    headers.get(header::CONTENT_TYPE).and_then(|name| name.to_str().ok()).unwrap_or_default()
+}
+
 /// Whether a body is JSON, of any kind. Nothing else is touched: a file may have an id in it by chance.
-fn is_json(headers: &HeaderMap) -> bool {
-    let name = headers.get(header::CONTENT_TYPE).and_then(|name| name.to_str().ok()).unwrap_or_default();
-    let name = name.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+pub(super) fn is_json(content_type: &str) -> bool {
+    let name = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     name.ends_with("json") || name.ends_with("json-patch")
 }
 

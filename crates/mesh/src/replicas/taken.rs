@@ -12,6 +12,7 @@ use profile::{Kind, Profile};
 use replica::{Body, Class, Doubt, Subject, Who, Write};
 use serde_json::Value;
 
+use super::exact::Exact;
 use super::upload::Taken;
 use super::{Kept, Scoped, Wanted, understand};
 use crate::body::LegBody;
@@ -208,6 +209,7 @@ pub(crate) fn wanted(
             .filter(|query| !query.is_empty()),
         headers: kept(&head.headers, &settings.profile),
         content,
+        names: Vec::new(),
         signed: None,
     };
     let scoped = carried.map(|carried| Scoped {
@@ -287,22 +289,18 @@ pub(crate) fn name_in(
     body: &[u8],
     fresh: impl FnOnce() -> String,
 ) -> Result<(String, Option<Bytes>), Problem> {
-    let document = serde_json::from_slice::<Value>(body).ok();
-    let (above, last) = kind.id.rsplit_once('/').unwrap_or_default();
-    let last = last.replace("~1", "/").replace("~0", "~");
-    let mut document = document.ok_or_else(|| unnameable(kind, "is no JSON"))?;
-    let Some(Value::Object(members)) = document.pointer_mut(above) else {
-        return Err(unnameable(kind, "has no place for it"));
-    };
+    let mut document = Exact::read(body).ok_or_else(|| unnameable(kind, "is no JSON"))?;
+    let (members, last) = document.around(&kind.id).ok_or_else(|| unnameable(kind, "has no place for it"))?;
     let chosen = match members.get(&last) {
-        None | Some(Value::Null) => None,
-        Some(Value::String(id)) => Some(id.clone()).filter(|id| !kind.unnamed.contains(id)),
-        Some(Value::Number(id)) => Some(id.to_string()),
+        None | Some(Exact::Plain(Value::Null)) => None,
+        Some(Exact::Plain(Value::String(id))) => Some(id.clone()).filter(|id| !kind.unnamed.contains(id)),
+        Some(Exact::Plain(Value::Number(id))) => Some(id.to_string()),
+        Some(Exact::Long(id)) => Some(id.to_string()),
         Some(_) => return Err(unnameable(kind, "has something else in its place")),
     };
     let Some(id) = chosen else {
         let id = fresh();
-        members.insert(last, id.clone().into());
+        members.insert(last, id.as_str().into());
         return Ok((id, Some(Bytes::from(document.to_string()))));
     };
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);

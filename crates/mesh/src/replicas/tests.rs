@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 use tokio::task::{LocalSet, spawn_local};
 
 use super::group::Group;
+use super::references::Named;
 use super::walk::{self, At};
 use super::{Answered, Content, Fate, Known, Name, Order, Place, Replicas, Stand, Wanted, operations};
 use crate::body::LegBody;
@@ -210,6 +211,7 @@ fn stage() -> Stage {
         level: Level::Eventual,
         members: ["A", "B"].map(site).into(),
         local: Some(name(LOCAL)),
+        chosen: false,
         readable: true,
     };
     Stage { credential: false, place, group: None, reply: Reply::Executed { status: 201 } }
@@ -573,4 +575,29 @@ fn a_group_is_read_as_it_was_written() {
     let (mut head, ()) = Request::new(()).into_parts();
     group.write(&mut head);
     assert_eq!(Group::read(&head), Some(group));
+}
+
+#[test]
+fn what_a_write_names_is_kept_with_it_and_nobody_names_a_local_id() {
+    let ab = || Stage { credential: true, ..stage().to(&["A", "B"]) };
+    let outcome =
+        ab().ask("POST /images", &[JSON], "{\"from\":\"/images/7f0e1d2c-3b4a-4958-8776-655443322110\"}");
+    let kept = &outcome.wanted().kept;
+    let Content::Inline(body) = &kept.content else { panic!("it is short") };
+    assert_eq!(*body, format!("{{\"from\":\"/images/{META}\"}}").into_bytes(), "as clients know it");
+    let named = Named { meta: Meta::from(&name(META)), sites: ["A", "B"].map(site).into() };
+    assert_eq!(kept.names, [named]);
+    let patch = ab().ask(&format!("PATCH /images/{META}"), &[JSON], "{\"name\":\"x\"}");
+    assert!(patch.wanted().kept.names.is_empty(), "only itself");
+    let plain =
+        ab().ask("POST /images", &[("content-type", "text/plain")], "7f0e1d2c-3b4a-4958-8776-655443322110");
+    assert!(plain.wanted().kept.names.is_empty(), "only JSON is looked at");
+
+    let local = ab().ask("POST /images", &[JSON], "{\"from\":\"11111111-2222-4333-8444-555555555555\"}");
+    local.is_problem(404, "not-found");
+    assert!(local.wanted.is_none(), "the keeper was asked");
+    // What the service here would be given is not what was signed.
+    let signed = ("authorization", "AWS4-HMAC-SHA256 Credential=x");
+    ab().ask("POST /images", &[JSON, signed], "{\"from\":\"7f0e1d2c-3b4a-4958-8776-655443322110\"}")
+        .is_problem(422, "signed");
 }

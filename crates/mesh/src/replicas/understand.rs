@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use http::Method;
 use profile::{Class, Doubt, Item, Kind, Kinds, Rule};
-use serde_json::Value;
 
+use super::exact::Exact;
 use super::{Known, Name, Place, Seen};
 
 /// What a request is.
@@ -169,27 +169,30 @@ pub(crate) fn doubt(doubt: Doubt) -> replica::Doubt {
 
 /// The fields that a document sets: its members, or the first segments of a JSON Patch.
 fn fields(kind: &Kind, content_type: Option<&str>, body: &[u8]) -> Option<BTreeSet<String>> {
-    let document: Value = serde_json::from_slice(body).ok()?;
+    let mut document = Exact::read(body)?;
     match &document {
-        Value::Array(steps) if content_type.is_none_or(|name| name.contains("patch")) => {
+        Exact::Array(steps) if content_type.is_none_or(|name| name.contains("patch")) => {
             let mut fields = BTreeSet::new();
             for step in steps {
                 fields.insert(first_segment(step_path(step)?));
-                if let Some(from) = step.get("from").and_then(Value::as_str) {
+                if let Some(from) = step.text("from") {
                     fields.insert(first_segment(from));
                 }
             }
             Some(fields)
         }
-        document => Some(document.pointer(&kind.fields)?.as_object()?.keys().cloned().collect()),
+        _ => match document.at(&kind.fields)? {
+            Exact::Object(members) => Some(members.keys().cloned().collect()),
+            Exact::Array(_) | Exact::Long(_) | Exact::Plain(_) => None,
+        },
     }
 }
 
 /// Where a step of a JSON Patch writes: by RFC 6902, or by its first drafts, `{"replace": "/name", "value": …}`, which are
 /// spoken to this day.
-pub(super) fn step_path(step: &Value) -> Option<&str> {
-    let drafted = || ["add", "remove", "replace"].iter().find_map(|operation| step.get(operation));
-    step.get("path").or_else(drafted)?.as_str()
+pub(super) fn step_path(step: &Exact) -> Option<&str> {
+    let drafted = || ["add", "remove", "replace"].iter().find_map(|operation| step.text(operation));
+    step.text("path").or_else(drafted)
 }
 
 fn first_segment(pointer: &str) -> String {
@@ -226,6 +229,7 @@ mod tests {
             level: replica::Level::Eventual,
             members: ["A", "B"].map(|name| Site::new(name).unwrap()).into(),
             local: Some(Name::new("image", &format!("/v2/images/{LOCAL}"))),
+            chosen: false,
             readable: true,
         };
         known.set(&Name::new("image", &format!("/v2/images/{META}")), Some(place));

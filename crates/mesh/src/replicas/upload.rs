@@ -74,6 +74,14 @@ impl Taken {
         }
     }
 
+    /// The same, to be handed on.
+    pub(crate) fn inline(&self) -> Bytes {
+        match self {
+            Taken::Inline(bytes) => bytes.clone(),
+            Taken::Spooled(_) | Taken::Passing(_) => Bytes::new(),
+        }
+    }
+
     /// As it is kept, under this name where it has none yet.
     pub(crate) fn kept(&self, name: impl FnOnce() -> Arc<str>) -> (Arc<str>, Content) {
         match self {

@@ -18,12 +18,12 @@ use tokio::time::Instant;
 use super::group::Group;
 use super::keeper::is_storable;
 use super::refusals::{dots, exists, hidden, no_fields, no_level, no_replication, not_replicable, too_long};
-use super::rewrite::Rewriting;
+use super::rewrite::{self, Rewriting};
 use super::taken::{self, Understood};
 use super::trying::Trying;
 use super::understand::{self, Meaning, New, Target, understand};
 use super::upload::{self, Long, Taken};
-use super::{Name, Replicas, Seen, answer, owned};
+use super::{Name, Replicas, Seen, answer, owned, references};
 use crate::body::{AnswerBody, LegBody};
 use crate::core::{Core, ServiceState, State};
 use crate::headers;
@@ -478,9 +478,16 @@ impl<'a> At<'a> {
         };
         let sent = taken::Sent { carried: self.carried, by };
         let mut wanted = taken::wanted(self.core, settings, name, understood, head, body, &sent);
-        if let Some(Err(problem)) = rewriting.as_ref().map(|own| own.conditions(&mut wanted.head.headers)) {
-            return Ok(problem.into_response());
+        // What is a part of a resource is data, whatever its type.
+        let data = understood.kind.parts.contains(&understood.below);
+        if let Some(rewriting) = &rewriting {
+            let json = Some(body.inline()).filter(|_| !data && rewrite::is_json(wanted.kept.content_type()));
+            let checked = rewriting.check(head, json.as_ref());
+            if let Err(problem) = checked.and_then(|()| rewriting.conditions(&mut wanted.head.headers)) {
+                return Ok(problem.into_response());
+            }
         }
+        wanted.kept.names = references::of(&replicas.known, &wanted.kept, data);
         if !is_storable(&wanted.kept) {
             return refuse(too_long());
         }

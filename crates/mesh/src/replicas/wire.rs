@@ -17,16 +17,18 @@ use crate::core::Core;
 use crate::problem::Problem;
 
 /// What comes before the rest of each path.
-pub(crate) const PREFIX: &str = "/archipel/replicas/2/";
-pub(crate) const MESSAGES: &str = "/archipel/replicas/2/messages";
-pub(crate) const WRITES: &str = "/archipel/replicas/2/writes/";
-pub(crate) const STATE: &str = "/archipel/replicas/2/state";
+pub(crate) const PREFIX: &str = "/archipel/replicas/3/";
+pub(crate) const MESSAGES: &str = "/archipel/replicas/3/messages";
+pub(crate) const WRITES: &str = "/archipel/replicas/3/writes/";
+pub(crate) const STATE: &str = "/archipel/replicas/3/state";
+/// Whether a resource is there that the sender is to have, too.
+pub(crate) const THERE: &str = "/archipel/replicas/3/there";
 /// A long body comes in at the sender.
-pub(crate) const COMING: &str = "/archipel/replicas/2/coming";
+pub(crate) const COMING: &str = "/archipel/replicas/3/coming";
 /// A long body, also while it comes in.
-pub(crate) const BODIES: &str = "/archipel/replicas/2/bodies/";
+pub(crate) const BODIES: &str = "/archipel/replicas/3/bodies/";
 /// A part of a resource, from the service.
-pub(crate) const PART: &str = "/archipel/replicas/2/part";
+pub(crate) const PART: &str = "/archipel/replicas/3/part";
 
 /// So many of one peer's are taken at a time, by each core: each may be long.
 pub(crate) const AT_ONCE: usize = 4;
@@ -51,6 +53,8 @@ pub(crate) enum Asked {
     Write(String),
     /// For the state of a resource, by its name for clients.
     State(String),
+    /// Whether a resource is here that it is to have, too.
+    There(String),
     /// To take in a body that comes in there.
     Coming(Bytes),
     /// Whether it may have a body.
@@ -92,6 +96,7 @@ pub(crate) async fn answer(
         }
         (&Method::POST, MESSAGES) => Some(Asked::Messages(body)),
         (&Method::POST, STATE) => Some(Asked::State(String::from_utf8_lossy(&body).into_owned())),
+        (&Method::POST, THERE) => Some(Asked::There(String::from_utf8_lossy(&body).into_owned())),
         (&Method::GET, path) => path.strip_prefix(WRITES).map(|id| Asked::Write(id.to_owned())),
         _ => None,
     };

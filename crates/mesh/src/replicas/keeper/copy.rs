@@ -7,18 +7,22 @@ use bytes::Bytes;
 use http::Method;
 use http::header::CONTENT_LENGTH;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use ids::Direction;
 use profile::{Kind, NamedBy};
 use replica::{Class, Content, LocalId, Meta, ReplicaMap, Snapshot, Who};
 use scope::Site;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use spool::{Id, Spool};
 
+use super::awaited::{Waits, are_made};
 use super::book::{Shape, is_provisional};
-use super::execute::{self, ask, ask_with, inline, look, request, spooled, stream};
+use super::execute::{self, ask, ask_with, ids_of, inline, look, request, spooled, stream};
 use super::vault::{Table, Vault};
 use crate::body::{AnswerBody, LegBody};
 use crate::core::{Core, State};
+use crate::replicas::exact::Exact;
+use crate::replicas::references::{Named, replaced};
 use crate::replicas::request::{Kept, Name};
 
 /// A part above this comes apart from the state.
@@ -45,6 +49,10 @@ pub(super) struct Represented {
     #[serde(with = "crate::replicas::octets")]
     pub(super) document: Vec<u8>,
     pub(super) parts: Vec<(String, Part)>,
+    /// Other replicated resources that the document names, by their ids for clients.
+    pub(super) names: Vec<Named>,
+    /// The site that gives it, and knows those.
+    pub(super) by: Site,
 }
 
 /// Something below a resource.
@@ -149,8 +157,17 @@ impl Source {
                 _ => return None,
             }
         }
-        Some(Represented { document: document.to_vec(), parts: read })
+        let document = for_clients(&self.core, service, document);
+        let known = self.core.shared.replicas.as_ref().map(|replicas| &replicas.known);
+        let names = known.map(|known| known.named(service, [].iter(), &document)).unwrap_or_default();
+        let by = state.settings().site.clone();
+        Some(Represented { document: document.to_vec(), parts: read, names, by })
     }
+}
+
+/// A document of a service here, as any site can read it.
+fn for_clients(core: &Core, service: &str, document: Bytes) -> Bytes {
+    replaced(&ids_of(core, service), document, Direction::ToClient)
 }
 
 /// What the service here has of a resource: the same digest wherever the same is there.
@@ -168,7 +185,7 @@ pub(super) async fn digest(core: &Core, shape: &Shape, local: &Name) -> Content 
         digest.update(&(bytes.len() as u64).to_le_bytes());
         digest.update(bytes);
     };
-    add(&portable(&document, kind));
+    add(&portable(&for_clients(core, service, document), kind));
     for part in &kind.parts {
         let Some(answer) = stream(core, &state, local, &format!("{path}{part}")).await else {
             return Content::Unread;
@@ -204,6 +221,7 @@ pub(super) struct Given {
     pub(super) own: Option<Shape>,
     /// Whether the service has it from this site's own executions.
     pub(super) made: bool,
+    pub(super) waits: Rc<Waits>,
 }
 
 /// Gives the service here a state that was fetched. The name that it has here then; `Err`: it has not got it.
@@ -211,7 +229,7 @@ pub(super) async fn install(
     core: Rc<Core>,
     vault: Vault,
     spool: Spool,
-    Given { meta, local, own, made }: Given,
+    Given { meta, local, own, made, waits }: Given,
 ) -> Result<(Option<LocalId>, Copied), ()> {
     let copied: Option<Copied> = vault.get(Table::Copy, meta.0.as_bytes()).await.map_err(drop)?;
     let copied = copied.ok_or(())?;
@@ -228,6 +246,10 @@ pub(super) async fn install(
     // Under a name that clients choose, the service may have what is no replica.
     let foreign = copied.map.chosen && !made;
     let installed = if let Some(content) = &copied.content {
+        let named = (content.names.as_slice(), &content.by);
+        if !are_made(&core, &state, &waits, &meta, named).await {
+            return Err(());
+        }
         if foreign && !to.is_free(content).await {
             return Err(());
         }
@@ -300,7 +322,9 @@ impl Installer<'_> {
         let Some(kind) = execute::kind(self.state, service, &self.shape.kind, &path) else { return false };
         match look(self.core, self.state, self.name, &path).await {
             Some((404 | 410, _)) => true,
-            Some((200..=299, found)) => portable(&found, kind) == portable(&content.document, kind),
+            Some((200..=299, found)) => {
+                portable(&for_clients(self.core, service, found), kind) == portable(&content.document, kind)
+            }
             Some(_) | None => false,
         }
     }
@@ -308,7 +332,7 @@ impl Installer<'_> {
     async fn put_part(&self, path: &str, part: &Part) -> Option<u16> {
         let kind: Option<&[u8]> = Some(b"application/octet-stream");
         match part {
-            Part::Inline(bytes) => self.ask(Method::PUT, path, kind, Bytes::from(bytes.clone())).await,
+            Part::Inline(bytes) => self.send(Method::PUT, path, kind, Bytes::from(bytes.clone())).await,
             Part::Apart => None,
             Part::Spooled { id, length } => {
                 let reader = self.spool.reader(id.parse().ok()?, 0).ok()?;
@@ -346,10 +370,11 @@ impl Installer<'_> {
         if matches!(status, 404 | 410) {
             return self.create(document, kind).await;
         }
-        let found = serde_json::from_slice(&portable(&found, kind)).ok().filter(|_| is_done(status))?;
-        let steps = steps(&found, &serde_json::from_slice(document).ok()?, &kind.fields)?;
+        let found = portable(&for_clients(self.core, self.name.service(), found), kind);
+        let found = Exact::read(&found).filter(|_| is_done(status))?;
+        let steps = steps(found, Exact::read(document)?, &kind.fields)?;
         if !steps.is_empty() {
-            let steps = Bytes::from(Value::Array(steps).to_string());
+            let steps = Bytes::from(Exact::Array(steps).to_string());
             let status = self.ask(Method::PATCH, &path, Some(media_type.as_bytes()), steps).await?;
             is_done(status).then_some(())?;
         }
@@ -387,7 +412,8 @@ impl Installer<'_> {
             return put.filter(|status| is_done(*status)).map(|_| self.name.clone());
         }
         let collection = own.rsplit_once('/').map(|(collection, _)| collection)?;
-        let post = request(Method::POST, collection, Some(b"application/json"), document.clone())?;
+        let document = self.for_service(document.clone());
+        let post = request(Method::POST, collection, Some(b"application/json"), document)?;
         let answer = ask(self.core, self.state, self.name, post, self.owner()).await?;
         let made: Value =
             serde_json::from_slice(answer.body()).ok().filter(|_| answer.status().is_success())?;
@@ -401,7 +427,16 @@ impl Installer<'_> {
         (is_done(status) || matches!(status, 404 | 410)).then_some(())
     }
 
+    /// A document, or a patch, with the ids of the service here.
     async fn ask(&self, method: Method, path: &str, kind: Option<&[u8]>, body: Bytes) -> Option<u16> {
+        self.send(method, path, kind, self.for_service(body)).await
+    }
+
+    fn for_service(&self, document: Bytes) -> Bytes {
+        replaced(&ids_of(self.core, self.name.service()), document, Direction::ToService)
+    }
+
+    async fn send(&self, method: Method, path: &str, kind: Option<&[u8]>, body: Bytes) -> Option<u16> {
         let request = request(method, path, kind, body)?;
         let answer = ask(self.core, self.state, self.name, request, self.owner()).await?;
         Some(answer.status().as_u16())
@@ -413,39 +448,40 @@ fn is_done(status: u16) -> bool {
 }
 
 /// The steps of a JSON Patch that make one document of another, member by member. `None`: they are no objects.
-fn steps(from: &Value, to: &Value, fields: &str) -> Option<Vec<Value>> {
-    let (from, to) = (from.pointer(fields)?.as_object()?, to.pointer(fields)?.as_object()?);
-    let path = |name: &str| format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+fn steps(mut from: Exact, mut to: Exact, fields: &str) -> Option<Vec<Exact>> {
+    let (Exact::Object(from), Exact::Object(to)) = (from.at(fields)?, to.at(fields)?) else { return None };
+    let step = |operation: &str, name: &str, value: Option<&Exact>| {
+        let path = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+        let members =
+            [("op", Some(operation.into())), ("path", Some(path.as_str().into())), ("value", value.cloned())];
+        let members = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        Exact::Object(members.collect())
+    };
     let gone = from.keys().filter(|name| !to.contains_key(*name));
-    let gone = gone.map(|name| json!({ "op": "remove", "path": path(name) }));
+    let gone = gone.map(|name| step("remove", name, None));
     let set = to.iter().filter_map(|(name, value)| match from.get(name) {
         Some(same) if same == value => None,
-        Some(_) => Some(json!({ "op": "replace", "path": path(name), "value": value })),
-        None => Some(json!({ "op": "add", "path": path(name), "value": value })),
+        Some(_) => Some(step("replace", name, Some(value))),
+        None => Some(step("add", name, Some(value))),
     });
     Some(gone.chain(set).collect())
 }
 
 /// A representation with an id, without members that say nothing: a service that shows them may not take them.
 fn with_id(document: &[u8], kind: &Kind, id: &str) -> Option<Bytes> {
-    let mut document: Value = serde_json::from_slice(document).ok()?;
-    let (above, last) = kind.id.rsplit_once('/')?;
-    let members = document.pointer_mut(above)?.as_object_mut()?;
-    members.retain(|_, value| !value.is_null() && *value != json!(""));
-    members.insert(last.replace("~1", "/").replace("~0", "~"), id.into());
+    let mut document = Exact::read(document)?;
+    let (members, last) = document.around(&kind.id)?;
+    members.retain(|_, value| *value != Exact::Plain(Value::Null) && *value != "".into());
+    members.insert(last, id.into());
     Some(Bytes::from(document.to_string()))
 }
 
 /// A representation without what each site's service makes up itself.
 fn portable(document: &[u8], kind: &Kind) -> Bytes {
-    let Ok(mut value) = serde_json::from_slice::<Value>(document) else {
-        return Bytes::copy_from_slice(document);
-    };
+    let Some(mut value) = Exact::read(document) else { return Bytes::copy_from_slice(document) };
     for pointer in kind.generated.iter().chain([&kind.id]) {
-        if let Some((above, last)) = pointer.rsplit_once('/')
-            && let Some(Value::Object(members)) = value.pointer_mut(above)
-        {
-            members.remove(&last.replace("~1", "/").replace("~0", "~"));
+        if let Some((members, last)) = value.around(pointer) {
+            members.remove(&last);
         }
     }
     Bytes::from(value.to_string())
@@ -464,18 +500,21 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_set_member_by_member() {
-        let from = json!({"name": "a", "size": 1, "gone": true, "a/b": 1});
-        let to = json!({"name": "b", "size": 1, "new~": [1], "a/b": 2});
-        let steps = steps(&from, &to, "").unwrap();
-        let expected = json!([
-            {"op": "remove", "path": "/gone"},
-            {"op": "replace", "path": "/a~1b", "value": 2},
-            {"op": "replace", "path": "/name", "value": "b"},
-            {"op": "add", "path": "/new~0", "value": [1]},
-        ]);
-        assert_eq!(Value::Array(steps), expected);
-        assert_eq!(super::steps(&from, &from, ""), Some(Vec::new()));
-        assert_eq!(super::steps(&json!([1]), &to, ""), None);
+    fn what_differs_is_set_member_by_member_to_the_last_digit() {
+        let read = |text: &str| Exact::read(text.as_bytes()).unwrap();
+        let from =
+            read(r#"{"name": "a", "size": 100000000000000000001, "gone": true, "a/b": 1, "same": 1e400}"#);
+        let to =
+            read(r#"{"name": "b", "size": 100000000000000000002, "new~": [1], "a/b": 2, "same": 1e400}"#);
+        let expected = read(
+            r#"[{"op": "remove", "path": "/gone"},
+                {"op": "replace", "path": "/a~1b", "value": 2},
+                {"op": "replace", "path": "/name", "value": "b"},
+                {"op": "add", "path": "/new~0", "value": [1]},
+                {"op": "replace", "path": "/size", "value": 100000000000000000002}]"#,
+        );
+        assert_eq!(steps(from.clone(), to.clone(), "").map(Exact::Array), Some(expected));
+        assert_eq!(steps(from.clone(), from, ""), Some(Vec::new()));
+        assert_eq!(steps(read("[1]"), to, ""), None);
     }
 }

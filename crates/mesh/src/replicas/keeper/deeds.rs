@@ -113,8 +113,22 @@ impl Keeper {
         };
         let (core, vault) = (Rc::clone(&self.core), self.vault.clone());
         let spool = self.bodies.spool.clone();
+        let waits = Rc::clone(&self.waits);
         let doubted = self.machine.is_doubted(&operation.resource);
-        Job { core, vault, spool, operation, execution, local, authority, chosen, doubted, ordered, sender }
+        Job {
+            core,
+            vault,
+            spool,
+            operation,
+            execution,
+            local,
+            authority,
+            chosen,
+            doubted,
+            ordered,
+            waits,
+            sender,
+        }
     }
 
     fn execute(
@@ -240,10 +254,10 @@ impl Keeper {
         self.busy += 1;
         let (core, vault, news) = (Rc::clone(&self.core), self.vault.clone(), self.news.clone());
         let own = self.book.own_shape(&resource, local.as_ref());
-        let spool = self.bodies.spool.clone();
+        let (spool, waits) = (self.bodies.spool.clone(), Rc::clone(&self.waits));
         let made = self.machine.is_made(&resource);
         spawn_local(async move {
-            let given = copy::Given { meta: resource.clone(), local, own, made };
+            let given = copy::Given { meta: resource.clone(), local, own, made, waits };
             let installed = copy::install(core, vault, spool, given).await.ok();
             let installed = installed.map(|(local, copied)| (local, Box::new(copied)));
             let _ = news.send(News::Installed { resource, installed });

@@ -14,6 +14,7 @@ use scope::Site;
 use serde_json::Value;
 use spool::{Id, Spool};
 
+use super::awaited::{Waits, are_made};
 use super::replay::{self, Replay, Target};
 use super::vault::{Table, Vault};
 use super::vouch::is_signed;
@@ -22,6 +23,7 @@ use crate::core::{Core, State};
 use crate::identity::{self, Unvouched};
 use crate::leg::{self, Carried};
 use crate::problem::UNSENT;
+use crate::replicas::references::addressed;
 use crate::replicas::request::{Content, Kept, Name, Scoped};
 use crate::replicas::understand::has_dots;
 
@@ -52,6 +54,7 @@ pub(super) struct Job {
     pub(super) doubted: bool,
     /// Its writes have one order.
     pub(super) ordered: bool,
+    pub(super) waits: Rc<Waits>,
     /// What the client sent, where this is its own request.
     pub(super) sender: Option<(Box<Parts>, Option<Scoped>)>,
 }
@@ -84,6 +87,10 @@ impl Job {
     pub(super) async fn execute(mut self) -> Said {
         let Some(kept) = self.kept().await else { return Outcome::NotExecuted.into() };
         let state = self.core.state();
+        let named = (kept.names.as_slice(), &self.operation.id.site);
+        if !are_made(&self.core, &state, &self.waits, &self.operation.resource, named).await {
+            return Outcome::NotExecuted.into();
+        }
         if let Err(outcome) = self.claim(&state, &kept).await {
             return outcome.into();
         }
@@ -145,9 +152,7 @@ impl Job {
         match look(&self.core, state, &local, &path).await {
             Some((404 | 410, _)) => Ok(()),
             Some((200..=299, found)) if self.doubted => {
-                let (meta, fields) = (Name::from(&self.operation.resource), fields(state, kept));
-                let target = Target { meta: Some(&meta), local: Some(&local), chosen: true, fields: &fields };
-                let same = self.agrees(kept, &How::Create, &target, &found);
+                let same = self.agrees(state, kept, &How::Create, &found);
                 if same == Some(false) { Err(TAKEN) } else { Ok(()) }
             }
             Some((200..=299, _)) => Err(TAKEN),
@@ -157,8 +162,10 @@ impl Job {
     }
 
     /// Whether what a write sets is so in what the service has. `None`: it cannot be told.
-    fn agrees(&self, kept: &Kept, how: &How, target: &Target<'_>, found: &[u8]) -> Option<bool> {
-        let written = replay::replay(kept, &self.operation.class, how, target)?.body;
+    fn agrees(&self, state: &State, kept: &Kept, how: &How, found: &[u8]) -> Option<bool> {
+        let (own, ids) = (self.local.as_ref().map(Name::from), self.ids(&kept.service));
+        let target = target(state, kept, own.as_ref(), self.chosen, &ids);
+        let written = replay::replay(kept, &self.operation.class, how, &target)?.body;
         let written: Value = serde_json::from_slice(&written).ok()?;
         replay::agrees(&written, &serde_json::from_slice(found).ok()?)
     }
@@ -169,9 +176,6 @@ impl Job {
         let state = self.core.state();
         // What was made under an id that nobody knows cannot be looked for.
         let Some(local) = self.local.as_ref().map(Name::from) else { return (None, None) };
-        let (meta, chosen, fields) =
-            (Name::from(&self.operation.resource), self.chosen, fields(&state, &kept));
-        let target = Target { meta: Some(&meta), local: Some(&local), chosen, fields: &fields };
         let path = item_path(&kept, &self.operation.class, &local);
         let Some((status, found)) = look(&self.core, &state, &local, &path).await else {
             return (None, None);
@@ -181,10 +185,10 @@ impl Job {
             404 | 410 => false,
             _ => return (None, None),
         };
-        let compare = |how: &How| self.agrees(&kept, how, &target, &found);
+        let compare = |how: &How| self.agrees(&state, &kept, how, &found);
         let executed = match &self.execution.how {
             // Where clients choose the id, an older one may have been there: then what it says counts.
-            How::Create if there && chosen => compare(&How::Create).or(Some(true)),
+            How::Create if there && self.chosen => compare(&How::Create).or(Some(true)),
             How::Create => Some(there),
             How::Delete => Some(!there),
             how @ (How::Replace | How::Patch(_)) if there && kept.below.is_empty() => compare(how),
@@ -205,10 +209,8 @@ impl Job {
         kept: &Kept,
     ) -> Result<(Box<Parts>, LegBody, Option<Carried>), Outcome> {
         let meta = Name::from(&self.operation.resource);
-        let local = self.local.as_ref().map(Name::from);
-        let fields = fields(state, kept);
-        let target =
-            Target { meta: Some(&meta), local: local.as_ref(), chosen: self.chosen, fields: &fields };
+        let (local, ids) = (self.local.as_ref().map(Name::from), self.ids(&kept.service));
+        let target = target(state, kept, local.as_ref(), self.chosen, &ids);
         let (class, how) = (&self.operation.class, &self.execution.how);
         if !is_of(class, kept, &meta) {
             return Err(Outcome::NotExecuted);
@@ -218,7 +220,7 @@ impl Job {
             let (method, path) = replay::path(kept, class, how, &target);
             head.method = method;
             // The client's own query: the kept one lacks credentials.
-            head.uri = replay::with_query(&path, head.uri.query()).ok_or(Outcome::NotExecuted)?;
+            head.uri = addressed(&ids, &path, head.uri.query()).ok_or(Outcome::NotExecuted)?;
             let body = replay::body(kept, how, &target, &mut head.headers);
             return Ok((head, full(body), carried));
         }
@@ -242,6 +244,15 @@ impl Job {
         }
         let (head, body) = under(&credentials, replay);
         Ok((head, body, None))
+    }
+
+    /// The ids of the service here, its own for this resource among them.
+    fn ids(&self, service: &str) -> ids::Table {
+        let mut ids = ids_of(&self.core, service);
+        if let Some(local) = self.local.as_ref().map(Name::from).filter(|_| !self.chosen) {
+            let _ = ids.insert(Name::from(&self.operation.resource).id(), local.id());
+        }
+        ids
     }
 
     fn done(
@@ -358,8 +369,21 @@ pub(super) fn kind<'s>(state: &'s State, service: &str, name: &str, path: &str) 
     collection().or_else(item)
 }
 
-fn fields(state: &State, kept: &Kept) -> String {
-    kind(state, &kept.service, &kept.kind, &kept.path).map(|kind| kind.fields.clone()).unwrap_or_default()
+fn target<'t>(
+    state: &'t State,
+    kept: &Kept,
+    local: Option<&'t Name>,
+    chosen: bool,
+    ids: &'t ids::Table,
+) -> Target<'t> {
+    let kind = kind(state, &kept.service, &kept.kind, &kept.path);
+    let data = kind.is_some_and(|kind| kind.parts.contains(&kept.below));
+    Target { local, chosen, fields: kind.map_or("", |kind| &kind.fields), ids, data }
+}
+
+/// The ids that a service here has for replicated resources.
+pub(super) fn ids_of(core: &Core, service: &str) -> ids::Table {
+    core.shared.replicas.as_ref().and_then(|replicas| replicas.known.table(service)).unwrap_or_default()
 }
 
 /// The path of a resource that a write is to, or made.
@@ -441,6 +465,8 @@ async fn open(
     stored: Option<LegBody>,
 ) -> Option<Response<AnswerBody>> {
     let own = state.service(name.service())?;
+    let uri = addressed(&ids_of(core, name.service()), replay.uri.path(), replay.uri.query())?;
+    let replay = Replay { uri, ..replay };
     let makes = !matches!(replay.method, Method::GET | Method::HEAD | Method::DELETE);
     let (credentials, replay) =
         as_archipel(core, state, name.service(), name, replay, on_behalf_of).await.ok()?;
@@ -512,8 +538,13 @@ pub(in crate::replicas) fn is_storable(kept: &Kept) -> bool {
     let headers: usize = kept.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
     let query = kept.query.as_ref().map_or(0, String::len);
     let texts = kept.path.len() + kept.below.len() + query + kept.id.len();
+    let others: usize = kept.names.iter().map(|other| other.meta.0.len() + 64 * other.sites.len()).sum();
     let named = matches!(kept.content, Content::Inline(_)) || spooled(kept).is_some();
-    named && inline(kept) <= LONGEST_WRITE && headers <= LONGEST_HEADERS && texts <= LONGEST_NAME
+    named
+        && inline(kept) <= LONGEST_WRITE
+        && headers <= LONGEST_HEADERS
+        && others <= LONGEST_HEADERS
+        && texts <= LONGEST_NAME
 }
 
 /// Whether a write is to this resource, or makes it in its collection: for a resource nothing else is executed,
@@ -565,6 +596,7 @@ mod tests {
             query: None,
             headers: Vec::new(),
             content: Content::Inline(Vec::new()),
+            names: Vec::new(),
             signed: None,
         };
         let meta = replica::Meta("image:/v2/images/7".into());

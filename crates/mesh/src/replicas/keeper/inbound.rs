@@ -44,6 +44,7 @@ impl Keeper {
             Asked::Part(asked) => drop(reply.send(self.part(&from, &asked))),
             Asked::Write(id) => self.give_write(&from, &id, reply),
             Asked::State(name) => self.read_state(&from, &Meta(name.into()), reply),
+            Asked::There(name) => drop(reply.send(self.is_there_for(&from, &Meta(name.into())))),
         }
     }
 
@@ -245,6 +246,13 @@ impl Keeper {
             let answer = bytes.map(|bytes| (StatusCode::OK, Bytes::from(bytes)));
             let _ = reply.send(answer.unwrap_or_else(|| told(StatusCode::NOT_FOUND)));
         });
+    }
+
+    /// Whether another site has a replica of what exists here, or will have.
+    fn is_there_for(&self, from: &Site, meta: &Meta) -> Told {
+        let status = self.machine.status(meta).filter(|status| !status.deleted);
+        let there = status.is_some_and(|status| status.map.members().contains(from));
+        told(if there { StatusCode::NO_CONTENT } else { StatusCode::NOT_FOUND })
     }
 
     fn read_state(&self, from: &Site, meta: &Meta, reply: oneshot::Sender<Told>) {

@@ -7,10 +7,11 @@
 //! worth more than a fresh start from the records, which would leave it in doubt.
 //!
 //! In the order in which a write meets them: `clients` (who waits), `book` and `logs` (what is remembered), `journal`,
-//! `durable`, `vault` and `seal` (the disk), `deeds`, `execute` and `replay` (the service), `peers`, `inbound` and `vouch` (other
+//! `durable`, `vault` and `seal` (the disk), `deeds`, `execute`, `awaited` and `replay` (the service), `peers`, `inbound` and `vouch` (other
 //! sites), `copy` and `fetch` (states), `bodies` and `pull` (long bodies), `show` and `webhook` (what is told). `reads`:
 //! reads that wait for all that.
 
+mod awaited;
 mod bodies;
 mod book;
 mod clients;
@@ -57,6 +58,7 @@ use tokio::time::Instant;
 
 pub(in crate::replicas) use self::execute::is_storable;
 
+use self::awaited::Waits;
 use self::bodies::Bodies;
 use self::book::{Book, Finished, With};
 use self::clients::Clients;
@@ -235,6 +237,7 @@ struct Keeper {
     down: BTreeSet<Site>,
     news: UnboundedSender<News>,
     places: Rc<Semaphore>,
+    waits: Rc<Waits>,
     /// For the webhook.
     telling: Rc<Semaphore>,
     /// Executions, probes and installations in flight.
@@ -277,6 +280,7 @@ impl Keeper {
             down: BTreeSet::new(),
             news,
             places: Rc::new(Semaphore::new(AT_ONCE)),
+            waits: Rc::default(),
             telling: Rc::new(Semaphore::new(webhook::AT_ONCE)),
             busy: 0,
             fault: None,

@@ -5,10 +5,13 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Uri};
+use ids::{Direction, Table};
 use profile::Owner;
 use replica::{Class, Field, How};
 use serde_json::Value;
 
+use crate::replicas::exact::Exact;
+use crate::replicas::references::{addressed, replaced};
 use crate::replicas::request::{Content, Kept, Name};
 use crate::replicas::understand::{plain, step_path};
 
@@ -26,14 +29,16 @@ pub(super) struct Replay {
 
 /// What a write is to, at this site.
 pub(super) struct Target<'t> {
-    /// By the name that clients use; none that was not given yet.
-    pub(super) meta: Option<&'t Name>,
     /// In this site's service.
     pub(super) local: Option<&'t Name>,
     /// Whether every site's service has it under the same id.
     pub(super) chosen: bool,
     /// Where its kind has the members that patches set, as a JSON pointer.
     pub(super) fields: &'t str,
+    /// The ids of this site's service, its own and those of what it names.
+    pub(super) ids: &'t Table,
+    /// The body is a part of it, in which nothing is an id.
+    pub(super) data: bool,
 }
 
 /// The path of a write: with this site's id in the place of the one that clients use.
@@ -61,7 +66,7 @@ pub(super) fn path(kept: &Kept, class: &Class, how: &How, target: &Target<'_>) -
 /// The request as another site's client sent it, for this site's service. `None`: it cannot be one.
 pub(super) fn replay(kept: &Kept, class: &Class, how: &How, target: &Target<'_>) -> Option<Replay> {
     let (method, path) = path(kept, class, how, target);
-    let uri = with_query(&path, kept.query.as_deref())?;
+    let uri = addressed(target.ids, &path, kept.query.as_deref())?;
     let mut headers = HeaderMap::new();
     for (name, value) in &kept.headers {
         headers.append(HeaderName::try_from(name).ok()?, HeaderValue::from_bytes(value).ok()?);
@@ -70,14 +75,14 @@ pub(super) fn replay(kept: &Kept, class: &Class, how: &How, target: &Target<'_>)
     Some(Replay { method, uri, headers, body })
 }
 
-pub(super) fn with_query(path: &str, query: Option<&str>) -> Option<Uri> {
+fn with_query(path: &str, query: Option<&str>) -> Option<Uri> {
     match query {
         Some(query) => format!("{path}?{query}").try_into().ok(),
         None => path.try_into().ok(),
     }
 }
 
-/// The body: without the members that were overwritten, and with this site's id where clients have theirs. One that is
+/// The body: without the members that were overwritten, and with this site's ids where clients have theirs. One that is
 /// in the spool is not here, but its length is among the headers.
 pub(super) fn body(kept: &Kept, how: &How, target: &Target<'_>, headers: &mut HeaderMap) -> Bytes {
     let bytes = match &kept.content {
@@ -87,32 +92,22 @@ pub(super) fn body(kept: &Kept, how: &How, target: &Target<'_>, headers: &mut He
             return Bytes::new();
         }
     };
-    let is_json = headers
-        .get(CONTENT_TYPE)
-        .and_then(|kind| kind.to_str().ok())
-        .is_some_and(|kind| kind.to_ascii_lowercase().contains("json"));
-    let changed =
-        is_json.then(|| serde_json::from_slice::<Value>(bytes).ok()).flatten().and_then(|mut value| {
-            let trimmed = match how {
-                How::Patch(fields) if kept.below.trim_end_matches('/').is_empty() => {
-                    trim(&mut value, target.fields, fields)
-                }
-                _ => false,
-            };
-            let renamed = match (target.meta, target.local) {
-                (Some(meta), Some(local)) if meta.id() != local.id() => {
-                    rename(&mut value, meta.id(), local.id())
-                }
-                _ => false,
-            };
-            (trimmed || renamed).then(|| Bytes::from(value.to_string()))
-        });
-    if changed.is_some() {
+    let said = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let is_json = said.is_some_and(|kind| kind.to_ascii_lowercase().contains("json"));
+    let mut body = Bytes::copy_from_slice(bytes);
+    if is_json && !target.data {
+        if let How::Patch(fields) = how
+            && kept.below.trim_end_matches('/').is_empty()
+        {
+            body = trimmed(&body, target.fields, fields).unwrap_or(body);
+        }
+        body = replaced(target.ids, body, Direction::ToService);
+    }
+    if body != *bytes {
         for name in DIGESTS {
             headers.remove(name);
         }
     }
-    let body = changed.unwrap_or_else(|| Bytes::copy_from_slice(bytes));
     headers.remove(CONTENT_LENGTH);
     if !body.is_empty() {
         headers.insert(CONTENT_LENGTH, body.len().into());
@@ -123,10 +118,9 @@ pub(super) fn body(kept: &Kept, how: &How, target: &Target<'_>, headers: &mut He
 /// The same request for the resource of a user, by the id that the service here has for them. `None`: it cannot be one.
 pub(super) fn of_user(rule: &Owner, id: &str, mut replay: Replay) -> Option<Replay> {
     if replay.method == Method::POST {
-        let mut document = serde_json::from_slice::<Value>(&replay.body).ok()?;
-        let (above, last) = rule.member.rsplit_once('/')?;
-        let members = document.pointer_mut(above)?.as_object_mut()?;
-        members.insert(last.replace("~1", "/").replace("~0", "~"), id.into());
+        let mut document = Exact::read(&replay.body)?;
+        let (members, last) = document.around(&rule.member)?;
+        members.insert(last, id.into());
         replay.body = Bytes::from(document.to_string());
         replay.headers.insert(CONTENT_LENGTH, replay.body.len().into());
         for name in DIGESTS {
@@ -155,40 +149,28 @@ pub(super) fn of_user(rule: &Owner, id: &str, mut replay: Replay) -> Option<Repl
     Some(replay)
 }
 
+/// What of a patch sets these fields. `None`: all of it, or it cannot be told.
+fn trimmed(document: &[u8], pointer: &str, fields: &BTreeSet<Field>) -> Option<Bytes> {
+    let mut value = Exact::read(document)?;
+    trim(&mut value, pointer, fields).then(|| Bytes::from(value.to_string()))
+}
+
 /// Leaves of a patch what sets these fields: members of an object, or steps of a JSON Patch. Whether anything went.
-fn trim(value: &mut Value, pointer: &str, fields: &BTreeSet<Field>) -> bool {
+fn trim(value: &mut Exact, pointer: &str, fields: &BTreeSet<Field>) -> bool {
     let wanted = |name: &str| fields.iter().any(|field| field.trim_start_matches('/') == name);
-    match value.pointer_mut(pointer) {
-        Some(Value::Object(members)) => {
+    match value.at(pointer) {
+        Some(Exact::Object(members)) => {
             let before = members.len();
             members.retain(|name, _| wanted(name));
             members.len() < before
         }
-        Some(Value::Array(steps)) => {
+        Some(Exact::Array(steps)) => {
             let before = steps.len();
             steps.retain(|step| {
                 let path = step_path(step).unwrap_or_default();
                 wanted(path.trim_start_matches('/').split('/').next().unwrap_or_default())
             });
             steps.len() < before
-        }
-        _ => false,
-    }
-}
-
-/// Puts one id in the place of another, where a string is that id. Whether any was.
-fn rename(value: &mut Value, from: &str, to: &str) -> bool {
-    match value {
-        Value::String(text) if text == from => {
-            to.clone_into(text);
-            true
-        }
-        // All of them: not only up to the first.
-        Value::Array(values) => {
-            values.iter_mut().filter_map(|value| rename(value, from, to).then_some(())).count() > 0
-        }
-        Value::Object(members) => {
-            members.values_mut().filter_map(|value| rename(value, from, to).then_some(())).count() > 0
         }
         _ => false,
     }
@@ -226,13 +208,16 @@ mod tests {
             query: None,
             headers: vec![("content-type".to_owned(), b"application/json".to_vec())],
             content: Content::Inline(body.to_string().into_bytes()),
+            names: Vec::new(),
             signed: None,
         }
     }
 
     fn made(kept: &Kept, class: &Class, how: &How, chosen: bool) -> (String, Value) {
         let (meta, local) = (Name::new("image", "/v2/images/m"), Name::new("image", "/v2/images/l"));
-        let target = Target { meta: Some(&meta), local: Some(&local), chosen, fields: "" };
+        let mut ids = Table::new();
+        ids.insert(meta.id(), local.id()).unwrap();
+        let target = Target { local: Some(&local), chosen, fields: "", ids: &ids, data: false };
         let replay = replay(kept, class, how, &target).unwrap();
         let body = serde_json::from_slice(&replay.body).unwrap_or_default();
         (format!("{} {}", replay.method, replay.uri), body)
@@ -277,6 +262,24 @@ mod tests {
     }
 
     #[test]
+    fn a_number_of_any_length_stays_to_the_last_digit() {
+        let sent = |how: &How, text: &str| {
+            let mut patch = kept("PATCH", "/v2/images/m", "", &json!(null));
+            patch.content = Content::Inline(text.into());
+            let (meta, local) = (Name::new("image", "/v2/images/m"), Name::new("image", "/v2/images/l"));
+            let mut ids = Table::new();
+            ids.insert(meta.id(), local.id()).unwrap();
+            let target = Target { local: Some(&local), chosen: false, fields: "", ids: &ids, data: false };
+            let made = replay(&patch, &Class::Replace, how, &target).unwrap();
+            String::from_utf8(made.body.to_vec()).unwrap()
+        };
+        let text = r#"{"of":"m","size":123456789012345678901.50}"#;
+        assert_eq!(sent(&How::Replace, text), r#"{"of":"l","size":123456789012345678901.50}"#);
+        let size = How::Patch(BTreeSet::from(["size".into()]));
+        assert_eq!(sent(&size, text), r#"{"size":123456789012345678901.50}"#);
+    }
+
+    #[test]
     fn a_write_is_compared_with_what_it_set_and_with_nothing_else() {
         let found = json!({"id": "l", "name": "x", "at": {"a": 1, "b": 2}});
         assert_eq!(agrees(&json!({"name": "x", "at": {"a": 1}}), &found), Some(true));
@@ -294,7 +297,8 @@ mod tests {
         };
         let mut post = kept("POST", "/k", "", &json!({"keypair": {"name": "m"}}));
         post.headers.extend([("v".to_owned(), b"2.1".to_vec()), ("digest".to_owned(), b"x".to_vec())]);
-        let target = Target { meta: None, local: None, chosen: true, fields: "" };
+        let ids = Table::new();
+        let target = Target { local: None, chosen: true, fields: "", ids: &ids, data: false };
         let made = replay(&post, &Class::Create, &How::Create, &target).unwrap();
         let made = of_user(&rule, "7f", made).unwrap();
         let body: Value = serde_json::from_slice(&made.body).unwrap();

@@ -19,6 +19,8 @@ impl Keeper {
         }
         let made = self.machine.is_made(meta);
         let status = self.machine.status(meta).filter(|status| !status.map.is_detached());
+        let ended = status.as_ref().filter(|status| status.deleted && !made && !status.map.chosen);
+        let ended = ended.and_then(|status| status.map.local(&self.here)).as_ref().map(Name::from);
         // What is deleted, and still in the service here, is no ordinary resource: a write to it would reach nobody else.
         let status = status.filter(|status| !status.deleted || made);
         // What this site's service has under a name that was chosen elsewhere is its own, and its clients find it.
@@ -30,9 +32,14 @@ impl Keeper {
             level: status.map.level,
             members: status.map.members().into_iter().cloned().collect(),
             local: status.map.local(&self.here).as_ref().map(Name::from),
+            chosen: status.map.chosen,
             readable: self.machine.is_readable(meta),
         });
-        self.replicas.known.set(&Name::from(meta), place);
+        let (known, name) = (&self.replicas.known, Name::from(meta));
+        known.set(&name, place);
+        if let Some(local) = ended {
+            known.keep_ids(&name, &local);
+        }
     }
 
     /// What became of an operation.

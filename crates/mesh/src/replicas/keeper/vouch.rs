@@ -21,8 +21,8 @@ impl Keeper {
 
 /// What is signed: all that decides what is executed, and for whom.
 pub(super) fn said(op: &OpId, class: &Class, doubt: Doubt, who: &Who, kept: &Kept) -> Option<Vec<u8>> {
-    let Kept { id, service, kind, method, path, below, query, headers, content, signed: _ } = kept;
-    let what = (id, service, kind, method, path, below, query, headers, content);
+    let Kept { id, service, kind, method, path, below, query, headers, content, names, signed: _ } = kept;
+    let what = (id, service, kind, method, path, below, query, headers, content, names);
     postcard::to_allocvec(&(op, class, doubt, who, what)).ok()
 }
 

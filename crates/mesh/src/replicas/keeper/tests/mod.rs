@@ -2,6 +2,7 @@
 //! they hand in the writes.
 
 mod large;
+mod references;
 mod sites;
 mod vouched;
 

@@ -20,7 +20,7 @@ use store::engine::Engine;
 use tempfile::TempDir;
 
 use crate::replicas::keeper::Opening;
-use crate::replicas::{Answered, Content, Kept, Replicas, Wanted};
+use crate::replicas::{Answered, Content, Kept, Replicas, Wanted, references};
 use crate::settings::{Limits, Link, Replication, Service, Settings, Timeouts};
 use crate::upstream::Target;
 use crate::{Audit, Fixed, Mesh, Sites};
@@ -166,6 +166,7 @@ impl Isles {
     pub(super) fn write(&self, index: usize, mut wanted: Wanted) -> Answered {
         wanted.write.on_behalf_of.site = site(NAMES[index]);
         let replicas = self.replicas(index);
+        wanted.kept.names = references::of(&replicas.known, &wanted.kept, false);
         run(async move { replicas.write(Box::new(wanted)).await.unwrap() })
     }
 
@@ -352,6 +353,7 @@ pub(super) fn wanted(
         query: None,
         headers: vec![("content-type".to_owned(), kind.into())],
         content: Content::Inline(body.to_vec()),
+        names: Vec::new(),
         signed: None,
     };
     let write = Write { subject, class, doubt, on_behalf_of: who, body: Body(id) };
