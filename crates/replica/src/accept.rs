@@ -9,6 +9,9 @@ use crate::order::Order;
 use crate::record::Stage;
 use crate::resource::Resource;
 
+/// What the name of a resource begins with that its first replica has not named yet. No service's id looks like it.
+pub(crate) const PROVISIONAL: &str = "~";
+
 impl Machine {
     /// Records a write, or refuses it with no effect anywhere.
     pub(crate) fn accept(&mut self, ticket: Ticket, write: Write) {
@@ -47,9 +50,9 @@ impl Machine {
         }
     }
 
-    /// A name for a resource until the first replica gives it one. No service's id looks like it.
+    /// A name for a resource until the first replica gives it one.
     pub(crate) fn provisional(&self) -> Meta {
-        Meta(format!("~{}/{}", self.here, self.counter.saturating_add(1)).into())
+        Meta(format!("{PROVISIONAL}{}/{}", self.here, self.counter.saturating_add(1)).into())
     }
 
     /// Whether a resource here takes such a write.

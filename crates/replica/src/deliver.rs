@@ -170,7 +170,16 @@ impl Machine {
             return;
         }
         self.touch(&meta);
-        if !self.known_to_be_here(map) {
+        if !self.recognised(map) {
+            return;
+        }
+        // The name of what its teller knows nothing of makes nothing, nor does a question.
+        let brings = match &message {
+            Message::Operations { operations, .. } => !operations.is_empty(),
+            Message::Confirm { known, .. } => *known != Version::default(),
+            _ => true,
+        };
+        if !self.known_to_be_here(map, brings) {
             // Whoever asks is told, and stops asking.
             if !matches!(message, Message::Confirm { .. }) {
                 self.send_gone(from, map);
@@ -213,8 +222,8 @@ impl Machine {
         }
     }
 
-    /// Whether the message is about a replica that this site has, or has to have.
-    fn known_to_be_here(&mut self, map: &ReplicaMap) -> bool {
+    /// Whether the message is about a replica that this site has, or has to have, and is given something of.
+    fn known_to_be_here(&mut self, map: &ReplicaMap, brings: bool) -> bool {
         if self.entries.contains_key(&map.meta) {
             return true;
         }
@@ -223,7 +232,7 @@ impl Machine {
             gone.merge(&map);
             map = gone.clone();
         }
-        let member = map.members().contains(&self.here);
+        let member = brings && map.members().contains(&self.here);
         if member {
             self.gone.remove(&map.meta);
             let (meta, resource) = (map.meta.clone(), Resource::new(map.level));
@@ -260,6 +269,7 @@ impl Machine {
     fn confirmed(&mut self, from: &Site, map: &ReplicaMap, known: &Version, done: &Version) {
         let meta = &map.meta;
         let Some(entry) = self.entries.get_mut(meta) else { return };
+        entry.resource.is_known_elsewhere(known);
         let peer: &mut Peer = entry.peers.entry(from.clone()).or_default();
         let since = map.since(from).cloned();
         match since.cmp(&peer.since) {
@@ -282,6 +292,9 @@ impl Machine {
         self.links.entry(from.clone()).or_default().attempts = 0;
         if more && idle {
             self.catch_up(meta, from);
+        }
+        if self.entries.get(meta).is_some_and(|entry| entry.is_forgotten(&self.here)) {
+            self.entries.remove(meta);
         }
     }
 

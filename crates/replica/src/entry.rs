@@ -86,8 +86,20 @@ impl Entry {
     /// Whether no site has executed anything of it: its creation is not decided yet, and nobody else is told.
     pub(crate) fn is_undecided(&self) -> bool {
         self.peers.is_empty()
+            && !self.resource.ops.is_empty()
             && self.resource.shared().next().is_none()
             && self.resource.progress.done == Version::default()
+    }
+
+    /// Whether no site knows anything of it but its name: whoever made it was given back old records.
+    pub(crate) fn is_forgotten(&self, here: &Site) -> bool {
+        let silent = |site: &Site| {
+            let said = self.peers.get(site).and_then(|peer| peer.said.as_ref());
+            said.is_some_and(|(known, _)| *known == Version::default())
+        };
+        let idle = self.running.is_none() && self.installing.is_none() && !self.fetching;
+        let nothing = self.resource.progress.known == Version::default();
+        idle && nothing && self.map.involved().all(|site| site == here || silent(site))
     }
 
     /// Changes the map. Until the resource here was released, the service has it under the same id, also if
@@ -137,8 +149,9 @@ impl Entry {
         for site in self.map.involved().filter(|site| *site != here) {
             let Some(peer) = self.peers.get(site) else { return Pruned::default() };
             let Some((known, done)) = &peer.said else { return Pruned::default() };
-            // What it accepted before it said so must be known: later ones have seen all that it executed.
-            if !progress.known.dominates(&known.only(site)) {
+            // What it accepted before it said so must be known: later ones have seen all that it executed. So must what
+            // it has from this site, which may have been given back old records and know it no more.
+            if !progress.known.dominates(known) {
                 return Pruned::default();
             }
             let goes_on = |map: &ReplicaMap| map.members().contains(site);

@@ -101,6 +101,17 @@ impl Machine {
         }
     }
 
+    /// What is in doubt has an id in the service here by now: that can be asked. Without, the operator stays asked.
+    pub(crate) fn probe(&mut self, meta: &Meta) {
+        let Some(entry) = self.entries.get_mut(meta) else { return };
+        let Some(local) = entry.map.local(&self.here) else { return };
+        let Some(running) = &mut entry.running else { return };
+        let execution = running.execution.clone();
+        let Some(operation) = entry.resource.ops.get(&execution.op).cloned() else { return };
+        running.stage = Stage::Probing;
+        self.call.effects.push(Effect::Probe { operation, execution, local: Some(local) });
+    }
+
     /// The probe or the operator says what became of it. What was not executed is executed now.
     pub(crate) fn learnt_fate(
         &mut self,
@@ -182,7 +193,7 @@ impl Machine {
     }
 
     /// The first replica gave the resource its name.
-    fn rename(&mut self, from: &Meta, to: Meta) {
+    pub(crate) fn rename(&mut self, from: &Meta, to: Meta) {
         self.touch(&to);
         let Some(mut entry) = self.entries.remove(from) else { return };
         entry.map = entry.map.named(to.clone());

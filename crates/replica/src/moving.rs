@@ -93,7 +93,9 @@ impl Machine {
         entry.change_map(&self.here, |ours| ours.merge(map));
         let stage = entry.running.as_ref().map(|running| running.stage);
         let busy = matches!(stage, Some(Stage::Sent | Stage::Probing));
-        if busy || !entry.resource.can_copy(&self.here, &snapshot) {
+        // What is not good is lost anyway.
+        let loses = entry.condition == Condition::Good && entry.resource.would_lose(&snapshot);
+        if busy || loses || !entry.resource.can_copy(&self.here, &snapshot) {
             return self.copy_failed(&meta);
         }
         // What was in doubt is erased with the state that it may have changed.

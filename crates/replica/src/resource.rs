@@ -157,6 +157,12 @@ impl Resource {
         self.progress.fresh.contains(op)
     }
 
+    /// Another site knows this much. What is among it was executed here once, and this site was given back old records
+    /// since: nothing is left to decide about it.
+    pub fn is_known_elsewhere(&mut self, known: &Version) {
+        self.progress.fresh.retain(|id| !known.covers(id));
+    }
+
     /// The operations that other sites may learn, each after all that it has seen.
     pub fn shared(&self) -> impl Iterator<Item = &Operation> {
         let mut ops: Vec<_> = self.ops.values().filter(|op| !self.is_fresh(&op.id)).collect();
@@ -232,6 +238,15 @@ impl Resource {
     #[must_use]
     pub fn can_copy(&self, here: &Site, from: &Snapshot) -> bool {
         from.progress.done.dominates(&self.progress.done.without(here))
+    }
+
+    /// Whether the state of a replica lacks what was executed here and cannot be executed again, because it was
+    /// forgotten: that one was given back old records, and has to take the state here.
+    #[must_use]
+    pub fn would_lose(&self, from: &Snapshot) -> bool {
+        let emptied = self.ops.values().filter(|op| op.body.is_none());
+        !from.progress.done.dominates(&self.progress.floor)
+            || emptied.into_iter().any(|op| !from.progress.known.covers(&op.id))
     }
 
     /// Takes over the state of a replica, which the service here was given: `from` as it was there. What

@@ -4,11 +4,15 @@ use std::collections::BTreeSet;
 
 use scope::Site;
 
+use crate::accept::PROVISIONAL;
 use crate::entry::Peer;
 use crate::epoch::Epoch;
 use crate::event::{Message, Timer};
 use crate::machine::Machine;
+use crate::map::ReplicaMap;
 use crate::operation::Meta;
+use crate::record::Stage;
+use crate::version::Version;
 
 impl Machine {
     /// Tells every site that shares a resource with this one in which run it is.
@@ -40,6 +44,32 @@ impl Machine {
                 }
             }
         }
+    }
+
+    /// Another site tells of a resource by its name. If it is one whose creation is not decided here, and has no name yet,
+    /// then this site made it, told of it, and was given back old records since. Now it has its name, and perhaps its id in
+    /// the service here, by which that can be asked whether it has it. False where this is not the moment.
+    pub(crate) fn recognised(&mut self, map: &ReplicaMap) -> bool {
+        let own = |map: &ReplicaMap| map.since(&self.here).filter(|(_, by)| *by == self.here).cloned();
+        let Some(since) = own(map).filter(|_| !self.entries.contains_key(&map.meta)) else { return true };
+        let nameless = self.entries.range(Meta(PROVISIONAL.into())..);
+        let found = nameless.filter(|(_, entry)| entry.is_undecided() && !entry.map.chosen);
+        let found = found.into_iter().find(|(_, entry)| own(&entry.map).as_ref() == Some(&since));
+        let Some((from, entry)) = found.map(|(from, entry)| (from.clone(), entry)) else { return true };
+        let Some(running) = entry.running.as_ref().filter(|running| running.stage == Stage::InDoubt) else {
+            return false;
+        };
+        let op = running.execution.op.clone();
+        self.touch(&from);
+        self.rename(&from, map.meta.clone());
+        if let Some(entry) = self.entries.get_mut(&map.meta) {
+            let mut known = Version::default();
+            known.add(&op);
+            entry.resource.is_known_elsewhere(&known);
+            entry.map.merge(map);
+        }
+        self.probe(&map.meta);
+        true
     }
 
     /// Whether a site says this in its last run. Where that is news, all that it confirmed before is asked

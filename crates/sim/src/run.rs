@@ -1,9 +1,10 @@
 //! One run: a schedule in one thread, under a clock that moves on when nothing else can.
 
 mod members;
+mod settled;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -123,6 +124,8 @@ struct Sea {
     backups: BTreeMap<usize, Instant>,
     /// What was given back: the site, since when its records were lost, until when.
     restored: Vec<(usize, Instant, Instant)>,
+    /// What such a site had made before it had a name in its records, by the operator's word: the site, and its id there.
+    settled: RefCell<BTreeSet<(usize, String)>>,
     faults: BTreeMap<&'static str, u64>,
 }
 
@@ -157,6 +160,7 @@ impl Sea {
             watched,
             backups: BTreeMap::new(),
             restored: Vec::new(),
+            settled: RefCell::default(),
             faults: BTreeMap::new(),
         }
     }
@@ -356,7 +360,10 @@ impl Sea {
         }
         sleep(CALM).await;
         self.end_quarantines().await;
-        let unquiet = self.until_quiet().await;
+        let mut unquiet = self.until_quiet().await;
+        if unquiet.is_none() && self.repair_what_was_settled().await {
+            unquiet = self.until_quiet().await;
+        }
         self.read_at_last().await;
         let evidence = self.evidence(unquiet).await;
         let violations = invariants::check(&evidence);
@@ -431,6 +438,8 @@ impl Sea {
                 let settled = handle.settle(pending.op, executed, id.as_deref()).await;
                 if let Err(error) = settled {
                     why.push(format!("cannot be settled at {name}: {error}"));
+                } else if let Some(id) = id.filter(|_| self.restored.iter().any(|own| own.0 == isle.index)) {
+                    self.settled.borrow_mut().insert((isle.index, id));
                 }
             }
             for resource in handle.resources().await.unwrap_or_default() {

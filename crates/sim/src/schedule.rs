@@ -297,6 +297,9 @@ impl Schedule {
         if maker.backups {
             maker.roll_back(length);
         }
+        if busy && maker.ordered {
+            maker.read_everywhere(seed, length);
+        }
         let late = maker.change_sites(seed, length);
         maker.steps.sort_by_key(|step| step.at);
         Schedule { seed, sites, late, steps: maker.steps }

@@ -1,6 +1,7 @@
 //! Scenes: several clients have to do with one image, made for it, and one thing breaks among them.
 
 use super::{Act, Ask, Fault, Level, Maker, Step, What};
+use crate::chance::Chance;
 use crate::{app, disk};
 
 /// The image of a scene.
@@ -100,6 +101,30 @@ impl Maker {
         for _ in 0..self.chance.between(6, 10) {
             let (at, site) = (prop.at + self.chance.between(50, 2_500), *self.chance.pick(&prop.members));
             self.ask_for(at, site, Act::Read { of: prop.of });
+        }
+    }
+
+    /// At `@strong` everybody reads, at every replica, while a write is in flight: one service after the other fails, so that
+    /// one replica or another has it later than the rest. By a chance of its own, in a third of the runs with one order, when
+    /// all else that breaks is mended: until then they are as they would be without it.
+    pub(super) fn read_everywhere(&mut self, seed: u64, length: u64) {
+        let mut chance = Chance::new(seed, "reads");
+        if !chance.percent(33) {
+            return;
+        }
+        let members: Vec<usize> = (0..3).collect();
+        let (of, mut at) = (self.number(), length + 20_000);
+        let make = Act::Create { members: members.clone(), level: Level::Strong, zone: None, refused: false };
+        self.steps.push(Step { at, what: What::Ask(Ask { number: of, site: 0, act: make }) });
+        for ill in members.clone() {
+            at += chance.between(3_000, 5_000);
+            self.add(at - 20, Fault::App(ill, app::Mood { fails: 60, ..app::Mood::default() }));
+            self.add(at + 1_500, Fault::App(ill, app::Mood::default()));
+            self.ask_for(at, *chance.pick(&members), Act::Patch { of, refused: false });
+            for _ in 0..18 {
+                let (at, site) = (at + chance.between(5, 1_000), *chance.pick(&members));
+                self.ask_for(at, site, Act::Read { of });
+            }
         }
     }
 

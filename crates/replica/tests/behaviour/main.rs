@@ -6,6 +6,8 @@
     reason = "the helpers of a test fail the test, as the test itself does"
 )]
 
+mod old_records;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use replica::{
