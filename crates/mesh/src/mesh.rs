@@ -443,12 +443,13 @@ fn wanted(settings: &Settings) -> Vec<Configured> {
 
 fn snapshot(settings: Settings, revoked: &Revoked) -> Result<(Arc<Snapshot>, Option<ServerTls>), StartError> {
     let identity = settings.link.as_ref().map(|link| Arc::clone(&link.identity));
+    let speaks = settings.link.as_ref().map_or(link::Speaks::NOW, |link| link.speaks);
     let client_tls = identity.as_deref().map(|identity| ClientTls::new(identity, revoked));
-    let client_tls = client_tls.transpose().map_err(StartError::Identity)?;
+    let client_tls = client_tls.transpose().map_err(StartError::Identity)?.map(|tls| tls.speaking(speaks));
     let notary = identity.as_deref().map(|identity| link::Notary::new(identity, revoked));
     let notary = notary.transpose().map_err(StartError::Identity)?;
     let server_tls = identity.as_deref().map(|identity| ServerTls::new(identity, revoked));
-    let server_tls = server_tls.transpose().map_err(StartError::Identity)?;
+    let server_tls = server_tls.transpose().map_err(StartError::Identity)?.map(|tls| tls.speaking(speaks));
     let health = settings
         .services
         .iter()

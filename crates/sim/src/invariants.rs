@@ -45,6 +45,7 @@ pub const ALL: &[(&str, Invariant)] = &[
     ("the_living_are_found", membership::the_living_are_found),
     ("a_goodbye_is_heard", membership::a_goodbye_is_heard),
     ("what_is_out_is_not_asked", membership::what_is_out_is_not_asked),
+    ("nobody_is_misread", membership::nobody_is_misread),
 ];
 
 /// What does not hold.

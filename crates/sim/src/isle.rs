@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use archipel::members::{Members, Order, Start, View};
 use link::{Authority, Identity, Revoked};
 use mesh::upstream::Target;
-use mesh::{Audit, Limits, Link, Mesh, Replication, Service, Settings, Timeouts};
+use mesh::{Audit, Backstage, Limits, Link, Mesh, Replication, Service, Settings, Timeouts};
 use outside::world::{self, World};
 use profile::Profile;
 use scope::{Dialect, Site};
@@ -27,6 +27,7 @@ use crate::disk::{Copy, Disk};
 use crate::membership::{File, Outline, config};
 use crate::network::{Network, Stop};
 use crate::trace::Trace;
+use crate::versions::{Ears, Heard, NOW, chat, speaks};
 use crate::world::{Outside, app_host, beginning, mesh_host};
 
 /// What clients, services and sites are at.
@@ -95,6 +96,10 @@ pub struct Isle {
     pub outline: Outline,
     file: File,
     sites: usize,
+    /// Which version of Archipel it is, from its next start on.
+    pub version: u16,
+    /// What it is asked about versions, in runs with several.
+    heard: Option<Heard>,
 }
 
 struct Running {
@@ -111,7 +116,7 @@ impl Isle {
     #[must_use]
     pub fn new(
         index: usize,
-        (seed, files): (u64, &[File]),
+        (seed, files, heard): (u64, &[File], Option<&Heard>),
         network: &Network,
         identities: &Identities,
         trace: &Trace,
@@ -145,6 +150,8 @@ impl Isle {
             outline: Outline::default(),
             file: files[index].clone(),
             sites: files.len(),
+            version: NOW,
+            heard: heard.cloned(),
         }
     }
 
@@ -169,6 +176,10 @@ impl Isle {
         let (members, inbox) = Members::new(&config);
         let (settings, engine, made) = (self.settings(&members), self.disk.open(), Rc::clone(&mesh));
         let start = self.membership(config);
+        let speaks = speaks(self.version);
+        let chat =
+            self.heard.is_some().then(|| chat(self.index, self.sites, Arc::clone(&self.identity), speaks));
+        self.outline.speaks.set(speaks);
         self.outline.members.replace(Some(members.clone()));
         self.outline.left.set(None);
         if let Some(tasks) = &*tasks.borrow() {
@@ -183,6 +194,9 @@ impl Isle {
                 }
                 made.replace(Some(started));
             });
+            if let Some(chat) = chat {
+                tasks.spawn_local(chat);
+            }
         }
         spawn_local(Driven { tasks: Rc::clone(&tasks), world: Rc::clone(&world) });
         self.running = Some(Running { tasks, world, mesh: Rc::clone(&mesh) });
@@ -276,8 +290,15 @@ impl Isle {
             address: SocketAddr::new(mesh_host(self.index), LINK),
             identity: Arc::clone(&self.identity),
             revoked: Revoked::default(),
+            speaks: speaks(self.version),
             say: Box::new(move |line| trace.say(format!("{name}: {line}"))),
         }
+    }
+
+    fn backstage(&self, members: &Members) -> Arc<dyn Backstage> {
+        let members = Arc::new(members.clone());
+        let Some(heard) = self.heard.clone() else { return members };
+        Arc::new(Ears { members, site: self.index, speaks: speaks(self.version), heard })
     }
 
     fn settings(&self, members: &Members) -> Settings {
@@ -307,7 +328,8 @@ impl Isle {
                 identity: Arc::clone(&self.identity),
                 source: None,
                 revoked: Revoked::default(),
-                backstage: Some(Arc::new(members.clone())),
+                speaks: speaks(self.version),
+                backstage: Some(self.backstage(members)),
             }),
             replication: Some(Replication {
                 directory: self.directory.path().to_owned(),

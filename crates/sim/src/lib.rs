@@ -2,7 +2,7 @@
 //! and services that are simulated, and that fail as a seed says. One number replays a run to the byte.
 //!
 //! In the order in which a run meets them: `schedule` (what clients do and what breaks, made of the seed), `run` (the
-//! scheduler of a run), `isle` (one site), `membership` (what it knows of the others), `world`, `network`, `disk` and `app` (what is outside of it), `client`,
+//! scheduler of a run), `isle` (one site), `membership` (what it knows of the others), `versions` (which it speaks to them), `world`, `network`, `disk` and `app` (what is outside of it), `client`,
 //! `invariants` and `linear` (what must hold), `minimise` (the shortest schedule that still fails), `trace`.
 //! `docs/decisions/0010-simulation.md` says why it is so.
 #![cfg(feature = "simulation")]
@@ -27,4 +27,5 @@ pub mod network;
 pub mod run;
 pub mod schedule;
 pub mod trace;
+pub mod versions;
 pub mod world;

@@ -21,8 +21,9 @@ use crate::invariants::{self, Violation};
 use crate::isle::{Identities, Isle, NAMES, site};
 use crate::membership::{self, Sight, Watched, ZONE, zone_text};
 use crate::network::{Network, Path, Stop};
-use crate::schedule::{Act, Ask, Fault, Level, Schedule, What, ZONES, zone_members};
+use crate::schedule::{Act, Ask, Fault, Level, Schedule, Step, What, ZONES, zone_members};
 use crate::trace::Trace;
+use crate::versions::{Heard, NEXT, TOO_NEW, Talk};
 
 /// After the last fault was mended: what is still under way by then is late, not lost.
 const CALM: Duration = Duration::from_secs(20);
@@ -75,6 +76,8 @@ pub struct Evidence {
     pub disagreement: Option<String>,
     /// What was seen of their knowledge of each other while they ran.
     pub watched: Watched,
+    /// What sites of several versions asked each other, where there were several.
+    pub talk: Option<Talk>,
 }
 
 /// What came of a run.
@@ -120,6 +123,8 @@ struct Sea {
     asking: Vec<JoinHandle<()>>,
     late: Option<usize>,
     watched: Rc<RefCell<Watched>>,
+    /// What sites of several versions asked each other.
+    heard: Option<Heard>,
     backups: BTreeMap<usize, Instant>,
     /// What was given back: the site, since when its records were lost, until when.
     restored: Vec<(usize, Instant, Instant)>,
@@ -138,9 +143,11 @@ impl Sea {
             network.change(from, to, |path| path.takes = takes);
         }
         let files = membership::files(schedule);
-        let isles: Vec<Isle> = (0..schedule.sites)
-            .map(|index| Isle::new(index, (schedule.seed, &files), &network, identities, &trace))
-            .collect();
+        let of_versions = |step: &Step| matches!(step.what, What::Break(Fault::Version(..)));
+        let heard = schedule.steps.iter().any(of_versions).then(Heard::default);
+        let start = (schedule.seed, files.as_slice(), heard.as_ref());
+        let isles: Vec<Isle> =
+            (0..schedule.sites).map(|index| Isle::new(index, start, &network, identities, &trace)).collect();
         let (watched, outlines) = (Rc::default(), isles.iter().map(|isle| isle.outline.clone()).collect());
         spawn_local(membership::watch(network.clone(), outlines, Rc::clone(&watched)));
         Sea {
@@ -155,6 +162,7 @@ impl Sea {
             asking: Vec::new(),
             late: schedule.late,
             watched,
+            heard,
             backups: BTreeMap::new(),
             restored: Vec::new(),
             faults: BTreeMap::new(),
@@ -210,6 +218,7 @@ impl Sea {
                 self.isles[site].order(Order::Leave).await;
             }
             Fault::Return(site) => self.bring_back(site).await,
+            Fault::Version(site, version) => self.upgrade(site, version).await,
             Fault::Quarantine { by, site, on } => {
                 self.isles[site].outline.shunned.set(true);
                 self.isles[by].order(Order::Quarantine { site: NAMES[site].to_owned(), on }).await;
@@ -346,6 +355,9 @@ impl Sea {
         for index in 0..self.isles.len() {
             self.isles[index].disk.set(disk::Mood::Good);
             self.isles[index].app.set(app::Mood::default());
+            if self.isles[index].version > NEXT {
+                self.upgrade(index, NEXT).await;
+            }
             self.isles[index].start().await;
         }
         for index in (0..self.isles.len()).filter(|index| self.isles[*index].outline.left.get().is_some()) {
@@ -362,6 +374,9 @@ impl Sea {
         let violations = invariants::check(&evidence);
         for violation in &violations {
             self.trace.say(format!("VIOLATED {}: {}", violation.invariant, violation.what));
+        }
+        if let Some(talk) = &evidence.talk {
+            self.trace.say(format!("asked in every version: {}, in the next: {}", talk.old, talk.new));
         }
         let (segments, datagrams) = (self.network.segments(), self.network.datagrams_sent());
         self.trace.say(format!("the end, after {segments} segments and {datagrams} datagrams"));
@@ -520,6 +535,7 @@ impl Sea {
             restored: !self.restored.is_empty(),
             disagreement,
             watched: self.watched.borrow().clone(),
+            talk: self.heard.as_ref().map(Heard::all),
         }
     }
 }
@@ -565,6 +581,8 @@ fn kind(fault: &Fault) -> &'static str {
         Fault::Zone(..) => "zone change",
         Fault::Leave(_) => "goodbye",
         Fault::Quarantine { on: true, .. } => "quarantine",
+        Fault::Version(_, TOO_NEW) => "too new",
+        Fault::Version(..) => "upgrade",
         Fault::Cut { .. }
         | Fault::Slow { .. }
         | Fault::Loss { .. }

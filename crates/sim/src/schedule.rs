@@ -5,6 +5,7 @@ use crate::chance::Chance;
 use crate::disk;
 
 mod scenes;
+mod versions;
 
 /// One run, before it is run.
 #[derive(Clone, Debug)]
@@ -203,6 +204,8 @@ pub enum Fault {
         /// Or used again.
         on: bool,
     },
+    /// A site goes on as another version.
+    Version(usize, u16),
 }
 
 /// The number of what a zone can stand for.
@@ -298,6 +301,7 @@ impl Schedule {
             maker.roll_back(length);
         }
         let late = maker.change_sites(seed, length);
+        maker.change_versions(seed, length);
         maker.steps.sort_by_key(|step| step.at);
         Schedule { seed, sites, late, steps: maker.steps }
     }
