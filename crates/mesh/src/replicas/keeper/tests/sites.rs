@@ -141,7 +141,7 @@ impl Isles {
         let machine = replica::Settings { retry_ms: 50, max_retry_ms: 200, ..replica::Settings::default() };
         let directory: PathBuf = isle.directory.path().to_owned();
         let opening = match &isle.engine {
-            Some(engine) => Opening::Engine(Arc::clone(engine), directory),
+            Some(engine) => Opening::Engine(Arc::clone(engine), directory, None),
             None => Opening::Directory(directory),
         };
         let kept = Some((opening, machine));
