@@ -59,6 +59,7 @@ fn link(config: &Config, members: &Members) -> Result<Option<mesh::Link>, String
         revoked: members::revoked(&config.state, &identity)
             .map_err(|error| format!("cannot read the state in `{}`: {error}", config.state.display()))?,
         identity: Arc::new(identity),
+        speaks: link::Speaks::NOW,
         backstage: Some(Arc::new(members.clone())),
     }))
 }
@@ -140,6 +141,7 @@ pub fn start(
             address,
             identity: link.identity,
             revoked: link.revoked,
+            speaks: link.speaks,
             say: Box::new(say),
         };
         let shown = |error| format!("cannot take part in the membership at {address} (UDP): {error}");

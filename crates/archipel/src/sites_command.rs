@@ -16,7 +16,8 @@ Examples:
 
 The state of a site is what all sites say of it: alive, suspect, dead, left or revoked. Whether it
 can be reached is what this site found out: a site can be alive and yet not be reachable from here.
-Requests are sent to sites that are reachable and not in quarantine.")]
+Requests are sent to sites that are reachable and not in quarantine. A site of a version that this one does
+not understand is not reachable; a line below the table says so.")]
 pub(crate) struct SitesCommand {
     /// Everything that is known, for programs.
     #[arg(long)]
@@ -35,7 +36,9 @@ impl SitesCommand {
             vec![["SITE", "STATE", "FROM HERE", "ROUND TRIP", "ADDRESS", "SERVICES"].map(String::from)];
         let sites = answer.get("sites").and_then(Value::as_array).cloned().unwrap_or_default();
         rows.extend(sites.iter().map(row));
-        Ok(table(&rows))
+        let misfits = sites.iter().filter(|site| site.get("misfit").is_some());
+        let misfits = misfits.map(|site| format!("\n{}: {}", text(site, "site"), text(site, "misfit")));
+        Ok(table(&rows) + &misfits.collect::<String>())
     }
 }
 

@@ -38,9 +38,12 @@ fn in_words(status: &Value) -> String {
     format!(
         "site       {site}\n\
          bypass     {}\n\
+         protocol   versions {} to {}\n\
          in flight  {} requests\n\
          observed   {} calls with a known cause, {} without",
         if bypass { "on: scopes are not followed" } else { "off" },
+        count("/protocol/oldest"),
+        count("/protocol/newest"),
         count("/in_flight"),
         count("/observed/attributed"),
         count("/observed/unattributed"),

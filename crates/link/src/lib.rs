@@ -6,6 +6,7 @@
 //!
 //! In the order in which a request meets them: `pool` (the sender: warm connections, lanes, what an
 //! error proves), `wire` (the shape of a request between two sites), `interim` (1xx answers on the way back), `tls`,
+//! `speaks` (the version that a connection is of),
 //! `server` (the receiver).
 //! `name`, `certificate` and `identity` are what both ends stand on; `revoked` is whom they believe no more.
 //! Beside all that, `datagram` carries small messages between sites that have no connection, and `notary` signs what
@@ -22,6 +23,7 @@ mod pool;
 mod revoked;
 mod server;
 mod socket;
+mod speaks;
 mod tls;
 mod watched;
 mod wire;
@@ -35,6 +37,7 @@ pub use pool::{Kind, Lane, PeerState, Pool, Received, SendError, Sent, Settings}
 pub use revoked::{BadRevocation, Revocation, Revoked};
 pub use server::{Drain, Draining, Limits, Peer, Server, upgraded};
 pub use socket::Socket;
+pub use speaks::{Misfit, Since, Speaks};
 pub use tls::{ClientTls, Presented, ServerTls};
 
 /// Any error, as libraries around HTTP pass them.

@@ -17,22 +17,21 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, OtherError,
-    RootCertStore, ServerConfig, SignatureScheme, version,
+    AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error,
+    OtherError, RootCertStore, ServerConfig, SignatureScheme, version,
 };
 
 use crate::certificate::Certificate;
 use crate::identity::{Fault, Identity, IdentityError};
 use crate::revoked::Revoked;
-
-pub(crate) const H2: &[u8] = b"h2";
-pub(crate) const HTTP1: &[u8] = b"http/1.1";
+use crate::speaks::{Misfit, Speaks};
 
 /// How this site answers the handshakes of others.
 #[derive(Clone)]
 pub struct ServerTls {
     pub(crate) config: Arc<ServerConfig>,
     pub(crate) revoked: Revoked,
+    pub(crate) speaks: Speaks,
 }
 
 impl ServerTls {
@@ -47,10 +46,17 @@ impl ServerTls {
             .with_client_cert_verifier(Arc::new(AnySite { sites, revoked: revoked.clone() }))
             .with_single_cert(identity.chain(), identity.key())
             .map_err(crypto)?;
-        config.alpn_protocols = vec![H2.to_vec(), HTTP1.to_vec()];
+        config.alpn_protocols = Speaks::NOW.all();
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
-        Ok(ServerTls { config: Arc::new(config), revoked: revoked.clone() })
+        Ok(ServerTls { config: Arc::new(config), revoked: revoked.clone(), speaks: Speaks::NOW })
+    }
+
+    /// The same, in other versions than [`Speaks::NOW`].
+    #[must_use]
+    pub fn speaking(mut self, speaks: Speaks) -> ServerTls {
+        Arc::make_mut(&mut self.config).alpn_protocols = speaks.all();
+        ServerTls { speaks, ..self }
     }
 }
 
@@ -84,7 +90,7 @@ impl From<ServerTls> for Presented {
 
 /// How this site connects to others.
 #[derive(Clone)]
-pub struct ClientTls(Arc<Ours>);
+pub struct ClientTls(Arc<Ours>, Speaks);
 
 struct Ours {
     site: String,
@@ -98,6 +104,7 @@ struct Ours {
 pub(crate) struct ToSite {
     pub(crate) config: Arc<ClientConfig>,
     pub(crate) revoked: Revoked,
+    pub(crate) speaks: Speaks,
 }
 
 impl ClientTls {
@@ -114,7 +121,13 @@ impl ClientTls {
         // The name is in the certificate: an SNI would only tell the network.
         config.enable_sni = false;
         let (site, revoked) = (identity.site().to_owned(), revoked.clone());
-        Ok(ClientTls(Arc::new(Ours { site, roots, config, revoked })))
+        Ok(ClientTls(Arc::new(Ours { site, roots, config, revoked }), Speaks::NOW))
+    }
+
+    /// The same, in other versions than [`Speaks::NOW`].
+    #[must_use]
+    pub fn speaking(self, speaks: Speaks) -> ClientTls {
+        ClientTls(self.0, speaks)
     }
 
     /// The site that this is.
@@ -123,8 +136,17 @@ impl ClientTls {
         &self.0.site
     }
 
-    /// To connect to this very site, speaking this protocol.
-    pub(crate) fn to(&self, site: &str, protocol: &[u8]) -> ToSite {
+    /// To send small requests to this very site.
+    pub(crate) fn small_to(&self, site: &str) -> ToSite {
+        self.to(site, self.1.small())
+    }
+
+    /// To send long requests to this very site.
+    pub(crate) fn long_to(&self, site: &str) -> ToSite {
+        self.to(site, self.1.long())
+    }
+
+    fn to(&self, site: &str, protocols: Vec<Vec<u8>>) -> ToSite {
         let mut config = self.0.config.clone();
         let expected = ExactSite {
             site: site.to_owned(),
@@ -133,8 +155,8 @@ impl ClientTls {
             revoked: self.0.revoked.clone(),
         };
         config.dangerous().set_certificate_verifier(Arc::new(expected));
-        config.alpn_protocols = vec![protocol.to_vec()];
-        ToSite { config: Arc::new(config), revoked: self.0.revoked.clone() }
+        config.alpn_protocols = protocols;
+        ToSite { config: Arc::new(config), revoked: self.0.revoked.clone(), speaks: self.1 }
     }
 }
 
@@ -174,6 +196,14 @@ pub(crate) fn roots(identity: &Identity) -> Result<Arc<RootCertStore>, IdentityE
 
 fn crypto(error: Error) -> IdentityError {
     IdentityError::new(Fault::Crypto).because(error)
+}
+
+/// That a peer speaks no version that this site speaks, if this is why a handshake failed. Only the first version has no
+/// better way to say so.
+pub(crate) fn misfit(error: &io::Error, ours: Speaks) -> Option<Misfit> {
+    let cause = error.get_ref()?.downcast_ref()?;
+    let unspoken = matches!(cause, Error::AlertReceived(AlertDescription::NoApplicationProtocol));
+    unspoken.then(|| Speaks::new(1, 1)).flatten().map(|theirs| Misfit { ours, theirs })
 }
 
 /// Why a handshake failed, in words for an operator.

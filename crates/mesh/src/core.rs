@@ -89,6 +89,10 @@ pub struct PeerSeen {
     pub works: bool,
     /// The round trip, as it was of late.
     pub rtt: Option<Duration>,
+    /// The version that it is spoken to in.
+    pub version: Option<u16>,
+    /// Why it is not spoken to, where that is because of the versions that both speak.
+    pub misfit: Option<link::Misfit>,
 }
 
 /// What all cores share.
@@ -236,7 +240,8 @@ impl Core {
         let seen = state.sites.members().iter().filter_map(|site| {
             let peer = pool.state(site.name())?;
             let works = if peer.connected { Some(true) } else { peer.failing.then_some(false) };
-            works.map(|works| PeerSeen { site: site.clone(), works, rtt: peer.rtt })
+            let link::PeerState { rtt, version, misfit, .. } = peer;
+            works.map(|works| PeerSeen { site: site.clone(), works, rtt, version, misfit })
         });
         let seen = seen.collect();
         *self.shared.peers.lock().unwrap_or_else(PoisonError::into_inner) = seen;

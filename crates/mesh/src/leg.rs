@@ -236,8 +236,9 @@ pub(crate) async fn peer_heard(
         }
         Reach::Quarantined => Some((Why::Quarantined, "an administrator put this site in quarantine")),
     };
+    let misfit = || Some(Box::new(Problem::misfit(site, pool.state(site.name())?.misfit?)));
     if let Some((why, detail)) = why {
-        return Err(LegFailure { sent: Sent::No, why, problem: None, detail: detail.to_owned() });
+        return Err(LegFailure { sent: Sent::No, why, problem: misfit(), detail: detail.to_owned() });
     }
     // Only HTTP/1.1 can switch protocols, or tell a client to go on.
     let small = !head.headers.contains_key(http::header::UPGRADE)
@@ -263,7 +264,7 @@ pub(crate) async fn peer_heard(
                 link::Sent::No => Sent::No,
                 link::Sent::Maybe => Sent::Maybe,
             };
-            let problem = inflow.and_then(|inflow| inflow.problem()).map(Box::new);
+            let problem = inflow.and_then(|inflow| inflow.problem()).map(Box::new).or_else(misfit);
             Err(LegFailure { sent, why, problem, detail: error.to_string() })
         }
         None => Err(late(settings.timeouts.peer_response)),

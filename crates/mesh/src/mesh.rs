@@ -170,17 +170,17 @@ impl Mesh {
     }
 
     /// The same on the current `LocalSet`, with one core: it is gone, without a word, when that is dropped. Records
-    /// are kept on this engine, keys and long bodies in the directory of the settings.
+    /// are kept on this engine, long bodies on that disk, keys in the directory of the settings.
     #[cfg(feature = "sim")]
     pub async fn start_here(
         settings: Settings,
         audit: Audit,
         secret: [u8; 16],
-        engine: Arc<dyn store::engine::Engine>,
+        (engine, bodies): (Arc<dyn store::engine::Engine>, Arc<dyn spool::Disk>),
         machine: replica::Settings,
     ) -> Result<Mesh, StartError> {
         let directory = settings.replication.as_ref().map(|own| own.directory.clone());
-        let kept = directory.map(|directory| (Opening::Engine(engine, directory), machine));
+        let kept = directory.map(|directory| (Opening::Engine(engine, directory, Some(bodies)), machine));
         let (mut mesh, mut parts) =
             Mesh::prepare(settings, NonZeroUsize::MIN, audit, secret, kept.is_some())?;
         if let Some(making) = kept.and_then(|kept| parts.making(&mesh.shared, kept)) {
@@ -444,12 +444,13 @@ fn wanted(settings: &Settings) -> Vec<Configured> {
 
 fn snapshot(settings: Settings, revoked: &Revoked) -> Result<(Arc<Snapshot>, Option<ServerTls>), StartError> {
     let identity = settings.link.as_ref().map(|link| Arc::clone(&link.identity));
+    let speaks = settings.link.as_ref().map_or(link::Speaks::NOW, |link| link.speaks);
     let client_tls = identity.as_deref().map(|identity| ClientTls::new(identity, revoked));
-    let client_tls = client_tls.transpose().map_err(StartError::Identity)?;
+    let client_tls = client_tls.transpose().map_err(StartError::Identity)?.map(|tls| tls.speaking(speaks));
     let notary = identity.as_deref().map(|identity| link::Notary::new(identity, revoked));
     let notary = notary.transpose().map_err(StartError::Identity)?;
     let server_tls = identity.as_deref().map(|identity| ServerTls::new(identity, revoked));
-    let server_tls = server_tls.transpose().map_err(StartError::Identity)?;
+    let server_tls = server_tls.transpose().map_err(StartError::Identity)?.map(|tls| tls.speaking(speaks));
     let health = settings
         .services
         .iter()

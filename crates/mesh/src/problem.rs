@@ -7,7 +7,7 @@ use http_body_util::{BodyExt, Collected, Limited};
 use plan::{Asked, Failure, Refused};
 use profile::Problems;
 use replica::OpId;
-use scope::{Diagnostic, Plan, Style};
+use scope::{Diagnostic, Plan, Site, Style};
 use serde_json::{Value, json};
 
 use crate::body::AnswerBody;
@@ -74,6 +74,13 @@ impl Problem {
         let mut problem = Problem::new(StatusCode::BAD_REQUEST, "bad-scope", "The scope is not valid");
         problem.position = Some(diagnostic.span().start);
         problem.detail(diagnostic.render(Style::Plain)).unsent()
+    }
+
+    /// Two sites speak no version of their protocol in common.
+    pub(crate) fn misfit(site: &Site, misfit: link::Misfit) -> Problem {
+        let title = "The two sites speak no version of their protocol in common; nothing was executed";
+        let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "protocol", title);
+        problem.detail(format!("{site}: {misfit}")).unsent()
     }
 
     /// A scope places two services apart that must be at one site.

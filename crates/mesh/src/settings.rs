@@ -57,6 +57,8 @@ pub struct Link {
     pub source: Option<IpAddr>,
     /// The identities that are believed no more. The mesh starts with these, and keeps to them on a reload.
     pub revoked: link::Revoked,
+    /// The versions that are spoken to them: [`link::Speaks::NOW`], unless a test wants others.
+    pub speaks: link::Speaks,
     /// Who answers what they ask beside the legs of requests.
     pub backstage: Option<Arc<dyn Backstage>>,
 }

@@ -25,6 +25,8 @@ use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep};
 
 use crate::chance::Chance;
+use crate::client::FILE;
+use crate::content;
 use crate::network::{Network, Wire};
 use crate::trace::Trace;
 
@@ -86,6 +88,8 @@ struct State {
     trace: Trace,
     /// Since when it is well.
     well: Option<Instant>,
+    /// The first file that nobody sent so.
+    damaged: Option<String>,
 }
 
 /// All that a service has.
@@ -103,6 +107,7 @@ impl App {
             chance,
             trace: trace.clone(),
             well: Some(Instant::now()),
+            damaged: None,
         })))
     }
 
@@ -129,6 +134,12 @@ impl App {
     /// It is given what it had at some time.
     pub fn restore(&self, images: Images) {
         self.0.borrow_mut().images = images;
+    }
+
+    /// What it was given as a file, and nobody sent as one.
+    #[must_use]
+    pub fn damaged(&self) -> Option<String> {
+        self.0.borrow().damaged.clone()
     }
 
     /// What it was asked for, in order.
@@ -218,11 +229,14 @@ impl App {
             status = 500;
         }
         twice.store(draw(mood.stutters), Ordering::Relaxed);
-        let document = document.map(|document| document.to_string()).unwrap_or_default();
-        let mut response = Response::new(Full::new(Bytes::from(document)));
+        // A file is a name that stands for bytes.
+        let file = document.as_ref().and_then(Value::as_str).and_then(content::named);
+        let kind = if file.is_some() { FILE } else { "application/json" };
+        let document = || document.map(|document| document.to_string()).unwrap_or_default().into();
+        let mut response = Response::new(Full::new(file.unwrap_or_else(document)));
         *response.status_mut() = StatusCode::from_u16(status).map_err(io::Error::other)?;
-        let json = http::HeaderValue::from_static("application/json");
-        response.headers_mut().insert(http::header::CONTENT_TYPE, json);
+        let kind = http::HeaderValue::from_static(kind);
+        response.headers_mut().insert(http::header::CONTENT_TYPE, kind);
         Ok(response)
     }
 }
@@ -235,6 +249,7 @@ impl State {
         let by = query.split('&').find_map(|pair| pair.strip_prefix("by=")).map(str::to_owned);
         let operation = head.headers.get("scope-operation").and_then(|name| name.to_str().ok());
         let before = self.images.clone();
+        let file = content::name(body);
         let mut body: Map<String, Value> = serde_json::from_slice(body).unwrap_or_default();
         // By all services, or by the one that it names.
         let refused = body.remove("refuse").is_some_and(|by| by == true || by == *self.name);
@@ -243,7 +258,7 @@ impl State {
         } else if refused {
             (422, Some(json!({ "why": "it asks to be refused" })), None)
         } else {
-            self.change(&head.method, &path, body)
+            self.change(&head.method, &path, body, file)
         };
         let (operation, effect) = (operation.map(str::to_owned), before != self.images);
         let what = format!("{} {path}?{query}", head.method);
@@ -263,6 +278,7 @@ impl State {
         method: &Method,
         path: &str,
         body: Map<String, Value>,
+        file: String,
     ) -> (u16, Option<Value>, Option<String>) {
         let mut parts = path.trim_matches('/').split('/');
         let (kind, id, below) = (parts.next(), parts.next(), parts.next());
@@ -292,6 +308,21 @@ impl State {
                     adds.insert(value, (count + 1).into());
                 }
                 (200, Some(Value::Object(image.clone())), None)
+            }
+            ("GET" | "HEAD", Some("file")) => match image.get("file") {
+                Some(file) => (200, Some(file.clone()), None),
+                None => (404, None, None),
+            },
+            ("PUT", Some("file")) => {
+                if file == content::DAMAGED {
+                    self.damaged.get_or_insert_with(|| format!("{} at {}", path, self.name));
+                }
+                image.insert("file".to_owned(), file.into());
+                (200, Some(Value::Object(image.clone())), None)
+            }
+            ("DELETE", Some("file")) => {
+                image.remove("file");
+                (204, None, None)
             }
             _ => (405, None, None),
         }

@@ -1,20 +1,27 @@
 //! Clients: one request on a connection of its own, and what came of it.
 
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::{BodyExt, Full};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::task::spawn_local;
 use tokio::time::{Instant, timeout};
 
+use crate::content;
 use crate::isle::PUBLIC;
 use crate::network::Network;
 use crate::world::{client_host, mesh_host};
+
+/// What services and clients say that a file is.
+pub const FILE: &str = "application/octet-stream";
 
 /// How long a client waits for its answer.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -30,8 +37,24 @@ pub struct Asked {
     pub path: String,
     /// The scope, or nothing.
     pub scope: String,
-    /// A document, or nothing.
-    pub body: Option<Value>,
+    /// What it sends.
+    pub body: Sent,
+}
+
+/// What a client sends.
+#[derive(Clone, Debug)]
+pub enum Sent {
+    /// No body.
+    Nothing,
+    /// A document.
+    Document(Value),
+    /// A file. The client may be gone before all of it has left.
+    File {
+        /// What is in it.
+        bytes: Bytes,
+        /// After so many of these.
+        breaks_off: Option<usize>,
+    },
 }
 
 /// What a client was told.
@@ -49,7 +72,7 @@ pub struct Told {
     pub problem: Option<String>,
     /// `Scope-Sites`, as it came.
     pub sites: String,
-    /// The document.
+    /// The document; of a file, its name.
     pub body: Value,
 }
 
@@ -62,6 +85,12 @@ pub enum Verdict {
     Refused,
     /// Nobody knows.
     Unknown,
+}
+
+impl Sent {
+    fn breaks_off(&self) -> bool {
+        matches!(self, Sent::File { breaks_off: Some(_), .. })
+    }
 }
 
 /// Asks, and waits for what comes of it.
@@ -81,10 +110,14 @@ pub async fn ask(network: &Network, asked: &Asked) -> Told {
     match answer {
         // Nobody listens there: no byte of it has left.
         Ok(Err(Unasked::NotSent)) => nothing(Verdict::Refused),
+        // What did not come as a whole is not executed.
+        Ok(Err(Unasked::Lost)) | Err(_) if asked.body.breaks_off() => nothing(Verdict::Refused),
         Ok(Err(Unasked::Lost)) | Err(_) => nothing(Verdict::Unknown),
         Ok(Ok(response)) => {
             let (head, body) = response.into_parts();
-            let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+            let is_file = head.headers.get("content-type").is_some_and(|kind| kind == FILE);
+            let document = || serde_json::from_slice(&body).unwrap_or(Value::Null);
+            let body: Value = if is_file { content::name(&body).into() } else { document() };
             let status = head.status.as_u16();
             let problem = body.get("type").and_then(Value::as_str);
             let problem = problem.and_then(|kind| kind.strip_prefix("urn:archipel:")).map(str::to_owned);
@@ -124,14 +157,59 @@ async fn exchange(network: &Network, asked: &Asked) -> Result<Response<Bytes>, U
     if !asked.scope.is_empty() {
         request = request.header("x-scope", format!("image: {}", asked.scope));
     }
-    let body = asked.body.as_ref().map(Value::to_string).unwrap_or_default();
-    if asked.body.is_some() {
-        request = request.header("content-type", "application/json");
+    let (body, kind) = match &asked.body {
+        Sent::Nothing => (Outgoing::of(&Bytes::new(), None), None),
+        Sent::Document(document) => {
+            (Outgoing::of(&document.to_string().into(), None), Some("application/json"))
+        }
+        Sent::File { bytes, breaks_off } => (Outgoing::of(bytes, *breaks_off), Some(FILE)),
+    };
+    if let Some(kind) = kind {
+        request = request.header("content-type", kind);
     }
-    let request = request.body(Full::new(Bytes::from(body))).map_err(|_| Unasked::NotSent)?;
+    let request = request.body(body).map_err(|_| Unasked::NotSent)?;
     let response = sender.send_request(request).await.map_err(lost)?;
     let (head, body) = response.into_parts();
     let body = body.collect().await.map_err(lost)?.to_bytes();
     driving.abort();
     Ok(Response::from_parts(head, body))
+}
+
+/// A body that ends where it should, or says that it is longer and breaks off.
+struct Outgoing {
+    left: Bytes,
+    length: u64,
+}
+
+impl Outgoing {
+    fn of(bytes: &Bytes, breaks_off: Option<usize>) -> Outgoing {
+        let left = breaks_off.map_or_else(|| bytes.clone(), |end| bytes.slice(..end.min(bytes.len())));
+        Outgoing { left, length: bytes.len() as u64 }
+    }
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        if self.left.is_empty() {
+            let missing = self.length > 0;
+            return Poll::Ready(missing.then(|| Err(std::io::ErrorKind::BrokenPipe.into())));
+        }
+        let left = std::mem::take(&mut self.left);
+        self.length -= left.len() as u64;
+        Poll::Ready(Some(Ok(Frame::data(left))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.length == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.length)
+    }
 }

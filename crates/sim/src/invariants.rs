@@ -1,5 +1,6 @@
 //! What must hold after a run. Each attacks a promise of the architecture, or of `docs/requests.md`.
 
+mod files;
 mod membership;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,12 +40,16 @@ pub const ALL: &[(&str, Invariant)] = &[
     ("only_what_is_concurrent_beats", only_what_is_concurrent_beats),
     ("local_requests_are_served", local_requests_are_served),
     ("scope_sites_never_lies", scope_sites_never_lies),
+    ("files_are_whole", files::files_are_whole),
+    ("the_last_upload_stays", files::the_last_upload_stays),
+    ("spools_are_empty", files::spools_are_empty),
     ("queues_are_bounded", queues_are_bounded),
     ("services_are_left_in_peace", services_are_left_in_peace),
     ("sites_know_each_other", membership::sites_know_each_other),
     ("the_living_are_found", membership::the_living_are_found),
     ("a_goodbye_is_heard", membership::a_goodbye_is_heard),
     ("what_is_out_is_not_asked", membership::what_is_out_is_not_asked),
+    ("nobody_is_misread", membership::nobody_is_misread),
 ];
 
 /// What does not hold.
@@ -91,7 +96,11 @@ fn name(record: &Record) -> String {
 fn writes_to<'e>(evidence: &'e Evidence, made: &Record) -> impl Iterator<Item = &'e Record> {
     let number = made.ask.number;
     evidence.records.iter().filter(move |record| match record.ask.act {
-        Act::Add { of } | Act::Patch { of, .. } | Act::Put { of } | Act::Delete { of } => of == number,
+        Act::Add { of }
+        | Act::Patch { of, .. }
+        | Act::Put { of }
+        | Act::Upload { of, .. }
+        | Act::Delete { of } => of == number,
         _ => false,
     })
 }
@@ -239,8 +248,7 @@ fn nothing_comes_back(evidence: &Evidence) -> Result<(), String> {
 /// "A refused request had no effect anywhere": no service has, or ever had, anything of it.
 fn refused_had_no_effect(evidence: &Evidence) -> Result<(), String> {
     for record in &evidence.records {
-        let writes = !matches!(record.ask.act, Act::Read { .. } | Act::Local | Act::List { .. });
-        if !writes || record.told.verdict != Verdict::Refused {
+        if !record.ask.act.writes() || record.told.verdict != Verdict::Refused {
             continue;
         }
         let by = name(record);
@@ -419,7 +427,7 @@ fn local_requests_are_served(evidence: &Evidence) -> Result<(), String> {
 /// `Scope-Sites` never lies: a site that is said to have executed a write has, and one that could not be reached has not.
 fn scope_sites_never_lies(evidence: &Evidence) -> Result<(), String> {
     for record in &evidence.records {
-        if matches!(record.ask.act, Act::Read { .. } | Act::Local | Act::List { .. }) {
+        if !record.ask.act.writes() {
             continue;
         }
         for said in record.told.sites.split(", ").filter(|said| !said.is_empty()) {

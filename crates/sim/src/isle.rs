@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use archipel::members::{Members, Order, Start, View};
 use link::{Authority, Identity, Revoked};
 use mesh::upstream::Target;
-use mesh::{Audit, Limits, Link, Mesh, Replication, Service, Settings, Timeouts};
+use mesh::{Audit, Backstage, Limits, Link, Mesh, Replication, Service, Settings, Timeouts};
 use outside::world::{self, World};
 use profile::Profile;
 use scope::{Dialect, Site};
@@ -23,10 +23,12 @@ use tokio::time::Instant;
 
 use crate::app::{App, Images};
 use crate::chance::Chance;
-use crate::disk::{Copy, Disk};
+use crate::disk::{Copy, Disk, Mood};
 use crate::membership::{File, Outline, config};
 use crate::network::{Network, Stop};
+use crate::platter::{self, Platter};
 use crate::trace::Trace;
+use crate::versions::{Ears, Heard, NOW, chat, speaks};
 use crate::world::{Outside, app_host, beginning, mesh_host};
 
 /// What clients, services and sites are at.
@@ -41,6 +43,11 @@ pub const NAMES: [&str; 5] = ["A", "B", "C", "D", "E"];
 const PROFILE: &str = "description = 'images'\n[propagation]\ntracestate = true\n[lists]\nid = 'id'\ntag = 'scope_site'\n\
     [[kinds]]\nname = 'image'\nservice = 'image'\npath = '/images'\n\
     operations = [{ method = 'POST', below = '/add', class = 'add' }]\n";
+
+/// What it says besides, in runs with long bodies: images have a file, of which the document says which it is.
+const WITH_FILES: &str = "parts = ['/file']\ngenerated = ['/file']\n";
+/// There, what is longer is spooled.
+const INLINE: usize = 2 << 10;
 
 /// The name of a site.
 #[must_use]
@@ -78,8 +85,10 @@ pub struct Isle {
     pub index: usize,
     /// Its service.
     pub app: App,
-    /// Its disk.
+    /// Its disk, as its records have it.
     pub disk: Disk,
+    /// The same, as its spool has it.
+    pub platter: Platter,
     /// How wrong its clock is, in milliseconds.
     pub clock: Rc<Cell<i64>>,
     network: Network,
@@ -90,11 +99,37 @@ pub struct Isle {
     begin: Instant,
     trace: Trace,
     running: Option<Running>,
-    backup: Option<(Copy, Images, Option<Vec<u8>>)>,
+    backup: Option<Backup>,
     /// What others may look at.
     pub outline: Outline,
     file: File,
     sites: usize,
+    /// Which version of Archipel it is, from its next start on.
+    pub version: u16,
+    /// What it is asked about versions, in runs with several.
+    heard: Option<Heard>,
+    profile: String,
+    long: bool,
+}
+
+/// What all sites of a run begin with.
+pub struct Beginning<'r> {
+    /// Its seed.
+    pub seed: u64,
+    /// What each site's file says of the others.
+    pub files: &'r [File],
+    /// Where it is written down what sites of several versions ask, if there are any.
+    pub heard: Option<&'r Heard>,
+    /// Whether images have files, which go through the spool.
+    pub long: bool,
+}
+
+/// What a site had at some time.
+struct Backup {
+    records: Copy,
+    bodies: platter::Copy,
+    images: Images,
+    known: Option<Vec<u8>>,
 }
 
 struct Running {
@@ -111,7 +146,7 @@ impl Isle {
     #[must_use]
     pub fn new(
         index: usize,
-        (seed, files): (u64, &[File]),
+        &Beginning { seed, files, heard, long }: &Beginning<'_>,
         network: &Network,
         identities: &Identities,
         trace: &Trace,
@@ -126,12 +161,14 @@ impl Isle {
             std::fs::write(&path, [7; 32]).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         }
-        std::fs::write(directory.path().join("images.toml"), PROFILE).unwrap();
+        let profile = format!("{PROFILE}{}", if long { WITH_FILES } else { "" });
+        std::fs::write(directory.path().join("images.toml"), &profile).unwrap();
         identities.0[index].save(directory.path()).unwrap();
         Isle {
             index,
             app,
             disk: Disk::new(Chance::new(seed, &format!("disk {name}"))),
+            platter: Platter::new(Chance::new(seed, &format!("bodies {name}"))),
             clock: Rc::default(),
             network: network.clone(),
             identity: Arc::clone(&identities.0[index]),
@@ -145,6 +182,10 @@ impl Isle {
             outline: Outline::default(),
             file: files[index].clone(),
             sites: files.len(),
+            version: NOW,
+            heard: heard.cloned(),
+            profile,
+            long,
         }
     }
 
@@ -167,13 +208,18 @@ impl Isle {
         let mesh = Started::default();
         let config = config(self.index, self.directory.path(), &self.file, self.sites);
         let (members, inbox) = Members::new(&config);
-        let (settings, engine, made) = (self.settings(&members), self.disk.open(), Rc::clone(&mesh));
+        let (settings, made) = (self.settings(&members), Rc::clone(&mesh));
+        let disks = (self.disk.open(), self.platter.open());
         let start = self.membership(config);
+        let speaks = speaks(self.version);
+        let chat =
+            self.heard.is_some().then(|| chat(self.index, self.sites, Arc::clone(&self.identity), speaks));
+        self.outline.speaks.set(speaks);
         self.outline.members.replace(Some(members.clone()));
         self.outline.left.set(None);
         if let Some(tasks) = &*tasks.borrow() {
             tasks.spawn_local(async move {
-                let started = Mesh::start_here(settings, Audit::none(), [7; 16], engine, machine()).await;
+                let started = Mesh::start_here(settings, Audit::none(), [7; 16], disks, machine()).await;
                 let mut started = started.map(Arc::new).map_err(|error| error.to_string());
                 if let Ok(mesh) = &started {
                     match inbox.start_here(start).await {
@@ -183,6 +229,9 @@ impl Isle {
                 }
                 made.replace(Some(started));
             });
+            if let Some(chat) = chat {
+                tasks.spawn_local(chat);
+            }
         }
         spawn_local(Driven { tasks: Rc::clone(&tasks), world: Rc::clone(&world) });
         self.running = Some(Running { tasks, world, mesh: Rc::clone(&mesh) });
@@ -204,6 +253,7 @@ impl Isle {
         self.network.part(mesh_host(self.index), app_host(self.index));
         self.network.stop(mesh_host(self.index), how);
         let (kept, lost) = self.disk.crash();
+        self.platter.crash(how == Stop::Power);
         self.trace.say(format!(
             "{}: crashes ({how:?}); on its way to the disk: {kept} kept, {lost} lost",
             NAMES[self.index]
@@ -217,21 +267,31 @@ impl Isle {
 
     /// Remembers what is durable here, and in its service, now.
     pub fn back_up(&mut self) {
-        self.backup = Some((self.disk.copy(), self.app.images(), std::fs::read(self.known()).ok()));
+        self.backup = Some(Backup {
+            records: self.disk.copy(),
+            bodies: self.platter.copy(),
+            images: self.app.images(),
+            known: std::fs::read(self.known()).ok(),
+        });
     }
 
     /// Puts both back, where something was remembered. Its mesh must not run.
     pub fn restore(&mut self) -> bool {
-        let Some((copy, images, known)) = self.backup.take().filter(|_| self.running.is_none()) else {
-            return false;
-        };
-        self.disk.restore(&copy);
-        self.app.restore(images);
-        match known {
+        let Some(backup) = self.backup.take().filter(|_| self.running.is_none()) else { return false };
+        self.disk.restore(&backup.records);
+        self.platter.restore(&backup.bodies);
+        self.app.restore(backup.images);
+        match backup.known {
             Some(known) => std::fs::write(self.known(), known).unwrap(),
             None => drop(std::fs::remove_file(self.known())),
         }
         true
+    }
+
+    /// How its disk does from now on.
+    pub fn set_disk(&self, mood: Mood) {
+        self.disk.set(mood);
+        self.platter.set_full(mood == Mood::Full);
     }
 
     /// Where its membership keeps whom it knows.
@@ -276,12 +336,19 @@ impl Isle {
             address: SocketAddr::new(mesh_host(self.index), LINK),
             identity: Arc::clone(&self.identity),
             revoked: Revoked::default(),
+            speaks: speaks(self.version),
             say: Box::new(move |line| trace.say(format!("{name}: {line}"))),
         }
     }
 
+    fn backstage(&self, members: &Members) -> Arc<dyn Backstage> {
+        let members = Arc::new(members.clone());
+        let Some(heard) = self.heard.clone() else { return members };
+        Arc::new(Ears { members, site: self.index, speaks: speaks(self.version), heard })
+    }
+
     fn settings(&self, members: &Members) -> Settings {
-        let profile = Profile::read(PROFILE).unwrap();
+        let profile = Profile::read(&self.profile).unwrap();
         let upstream = Target { host: app_host(self.index).to_string(), port: SERVICE, tls: None };
         let service = Service {
             public: vec![SocketAddr::new(mesh_host(self.index), PUBLIC)],
@@ -307,12 +374,13 @@ impl Isle {
                 identity: Arc::clone(&self.identity),
                 source: None,
                 revoked: Revoked::default(),
-                backstage: Some(Arc::new(members.clone())),
+                speaks: speaks(self.version),
+                backstage: Some(self.backstage(members)),
             }),
             replication: Some(Replication {
                 directory: self.directory.path().to_owned(),
                 quota: 64 << 20,
-                inline: 1 << 20,
+                inline: if self.long { INLINE } else { 1 << 20 },
                 credentials: BTreeMap::from([("image".to_owned(), Vec::new())]),
                 accept_from: None,
                 webhook: None,

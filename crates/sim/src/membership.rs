@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use archipel::config::Config;
 use archipel::members::{Members, View};
+use link::Speaks;
 use mesh::{Sites, Standing};
 use scope::View as _;
 use sites::{Reach, Status};
@@ -21,6 +22,7 @@ use crate::chance::Chance;
 use crate::isle::{NAMES, PUBLIC, SERVICE, link_address};
 use crate::network::Network;
 use crate::schedule::{Schedule, zone_members};
+use crate::versions::fit;
 use crate::world::{app_host, mesh_host};
 
 /// The zone's name.
@@ -163,7 +165,7 @@ pub fn disagreement(views: &[Option<Arc<View>>]) -> Option<String> {
 }
 
 /// What is shared with whoever looks at one site from outside.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Outline {
     /// Its membership, while it runs.
     pub members: Rc<RefCell<Option<Members>>>,
@@ -173,8 +175,23 @@ pub struct Outline {
     pub left: Rc<Cell<Option<Instant>>>,
     /// When it came back.
     pub back: Rc<Cell<Option<Instant>>>,
+    /// What it speaks to the others.
+    pub speaks: Rc<Cell<Speaks>>,
     /// Somebody ordered that it must not be used.
     pub shunned: Rc<Cell<bool>>,
+}
+
+impl Default for Outline {
+    fn default() -> Outline {
+        Outline {
+            members: Rc::default(),
+            up: Rc::default(),
+            left: Rc::default(),
+            back: Rc::default(),
+            speaks: Rc::new(Cell::new(Speaks::NOW)),
+            shunned: Rc::default(),
+        }
+    }
 }
 
 /// What was seen of the sites from outside while they ran: the first of each kind.
@@ -200,7 +217,8 @@ pub async fn watch(network: Network, sites: Vec<Outline>, watched: Rc<RefCell<Wa
                 let Some(view) = one.members.borrow().as_ref().map(Members::snapshot) else { continue };
                 let back = one.back.get().into_iter().chain(other.back.get());
                 let since = back.fold(up.max(other_up).max(clear), Instant::max);
-                if one.left.get().is_some() || one.shunned.get() || other.shunned.get() {
+                let fit = fit(one.speaks.get(), other.speaks.get());
+                if one.left.get().is_some() || one.shunned.get() || other.shunned.get() || !fit {
                     continue;
                 }
                 let mut watched = watched.borrow_mut();

@@ -16,14 +16,16 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::app::{self, Done, Images};
 use crate::chance::Chance;
-use crate::client::{self, Asked, Told, Verdict};
+use crate::client::{self, Asked, Sent, Told, Verdict};
+use crate::content;
 use crate::disk;
 use crate::invariants::{self, Violation};
-use crate::isle::{Identities, Isle, NAMES, site};
+use crate::isle::{Beginning, Identities, Isle, NAMES, site};
 use crate::membership::{self, Sight, Watched, ZONE, zone_text};
 use crate::network::{Network, Path, Stop};
-use crate::schedule::{Act, Ask, Fault, Level, Schedule, What, ZONES, zone_members};
+use crate::schedule::{Act, Ask, Fault, Level, Schedule, Step, What, ZONES, zone_members};
 use crate::trace::Trace;
+use crate::versions::{Heard, NEXT, TOO_NEW, Talk};
 
 /// After the last fault was mended: what is still under way by then is late, not lost.
 const CALM: Duration = Duration::from_secs(20);
@@ -70,12 +72,18 @@ pub struct Evidence {
     pub in_flight: Vec<usize>,
     /// Bytes of writes that each site still keeps for others.
     pub kept_bytes: Vec<u64>,
+    /// The files in each site's spool.
+    pub bodies: Vec<Vec<String>>,
+    /// What some service was given as a file, and nobody sent as one.
+    pub damaged: Option<String>,
     /// Some site was given an old copy of its records.
     pub restored: bool,
     /// Why the sites do not know each other at the end, if so.
     pub disagreement: Option<String>,
     /// What was seen of their knowledge of each other while they ran.
     pub watched: Watched,
+    /// What sites of several versions asked each other, where there were several.
+    pub talk: Option<Talk>,
 }
 
 /// What came of a run.
@@ -121,6 +129,8 @@ struct Sea {
     asking: Vec<JoinHandle<()>>,
     late: Option<usize>,
     watched: Rc<RefCell<Watched>>,
+    /// What sites of several versions asked each other.
+    heard: Option<Heard>,
     backups: BTreeMap<usize, Instant>,
     /// What was given back: the site, since when its records were lost, until when.
     restored: Vec<(usize, Instant, Instant)>,
@@ -141,9 +151,13 @@ impl Sea {
             network.change(from, to, |path| path.takes = takes);
         }
         let files = membership::files(schedule);
-        let isles: Vec<Isle> = (0..schedule.sites)
-            .map(|index| Isle::new(index, (schedule.seed, &files), &network, identities, &trace))
-            .collect();
+        let of_versions = |step: &Step| matches!(step.what, What::Break(Fault::Version(..)));
+        let heard = schedule.steps.iter().any(of_versions).then(Heard::default);
+        let of_files = |step: &Step| matches!(&step.what, What::Ask(Ask { act: Act::Upload { .. }, .. }));
+        let long = schedule.steps.iter().any(of_files);
+        let start = Beginning { seed: schedule.seed, files: &files, heard: heard.as_ref(), long };
+        let isles: Vec<Isle> =
+            (0..schedule.sites).map(|index| Isle::new(index, &start, &network, identities, &trace)).collect();
         let (watched, outlines) = (Rc::default(), isles.iter().map(|isle| isle.outline.clone()).collect());
         spawn_local(membership::watch(network.clone(), outlines, Rc::clone(&watched)));
         Sea {
@@ -158,6 +172,7 @@ impl Sea {
             asking: Vec::new(),
             late: schedule.late,
             watched,
+            heard,
             backups: BTreeMap::new(),
             restored: Vec::new(),
             settled: RefCell::default(),
@@ -202,7 +217,7 @@ impl Sea {
                 }
                 self.isles[site].start().await;
             }
-            Fault::Disk(site, mood) => self.isles[site].disk.set(mood),
+            Fault::Disk(site, mood) => self.isles[site].set_disk(mood),
             Fault::App(site, mood) => self.isles[site].app.set(mood),
             Fault::Clock(site, by) => self.isles[site].clock.set(self.isles[site].clock.get() + by),
             Fault::Zone(site, zone) => {
@@ -214,6 +229,7 @@ impl Sea {
                 self.isles[site].order(Order::Leave).await;
             }
             Fault::Return(site) => self.bring_back(site).await,
+            Fault::Version(site, version) => self.upgrade(site, version).await,
             Fault::Quarantine { by, site, on } => {
                 self.isles[site].outline.shunned.set(true);
                 self.isles[by].order(Order::Quarantine { site: NAMES[site].to_owned(), on }).await;
@@ -281,6 +297,8 @@ impl Sea {
             | Act::Patch { of, .. }
             | Act::Put { of }
             | Act::Delete { of }
+            | Act::Upload { of, .. }
+            | Act::Fetch { of }
             | Act::Read { of } => self.made.get(of).cloned().unwrap_or((Vec::new(), Level::Eventual)),
             Act::List { sites } | Act::Forward { sites, .. } => (sites.clone(), Level::Eventual),
             Act::Local => (Vec::new(), Level::Eventual),
@@ -294,7 +312,8 @@ impl Sea {
             sites.iter().map(|member| NAMES[*member]).collect::<Vec<_>>().join(operator)
         };
         let of = |of: usize| self.ids.borrow().get(&of).cloned();
-        let asked = |method, path: String, scope: String, body| {
+        let asked = |method, path: String, scope: String, body: Option<Value>| {
+            let body = body.map_or(Sent::Nothing, Sent::Document);
             Some(Asked { site: ask.site, method, path, scope, body })
         };
         // A site that never had a replica does not know it: its clients say where it is.
@@ -326,6 +345,12 @@ impl Sea {
                 asked("PUT", format!("{}?by={by}", image(of)?), away, Some(body))
             }
             Act::Delete { of } => asked("DELETE", format!("{}?by={by}", image(of)?), away, None),
+            Act::Upload { of, bytes, breaks_off } => {
+                let path = format!("{}/file?by={by}", image(of)?);
+                let body = Sent::File { bytes: content::make(ask.number, bytes), breaks_off };
+                Some(Asked { site: ask.site, method: "PUT", path, scope: away, body })
+            }
+            Act::Fetch { of } => asked("GET", format!("{}/file", image(of)?), away, None),
             Act::Read { of } => {
                 let confirmed = format!("({}) @quorum", group(members, " & "));
                 let scope = if level == Level::Quorum { confirmed } else { away };
@@ -348,8 +373,11 @@ impl Sea {
             self.network.change(from, to, |path| *path = Path { takes: path.takes, ..Path::default() });
         }
         for index in 0..self.isles.len() {
-            self.isles[index].disk.set(disk::Mood::Good);
+            self.isles[index].set_disk(disk::Mood::Good);
             self.isles[index].app.set(app::Mood::default());
+            if self.isles[index].version > NEXT {
+                self.upgrade(index, NEXT).await;
+            }
             self.isles[index].start().await;
         }
         for index in (0..self.isles.len()).filter(|index| self.isles[*index].outline.left.get().is_some()) {
@@ -365,10 +393,14 @@ impl Sea {
             unquiet = self.until_quiet().await;
         }
         self.read_at_last().await;
-        let evidence = self.evidence(unquiet).await;
+        let kept_bytes = self.forget().await;
+        let evidence = self.evidence(unquiet, kept_bytes).await;
         let violations = invariants::check(&evidence);
         for violation in &violations {
             self.trace.say(format!("VIOLATED {}: {}", violation.invariant, violation.what));
+        }
+        if let Some(talk) = &evidence.talk {
+            self.trace.say(format!("asked in every version: {}, in the next: {}", talk.old, talk.new));
         }
         let (segments, datagrams) = (self.network.segments(), self.network.datagrams_sent());
         self.trace.say(format!("the end, after {segments} segments and {datagrams} datagrams"));
@@ -485,7 +517,8 @@ impl Sea {
         kept
     }
 
-    async fn evidence(&self, unquiet: Option<String>) -> Evidence {
+    /// What each site keeps for others, when it had time to forget it.
+    async fn forget(&mut self) -> Vec<u64> {
         // What is kept goes when the others have said that they need it no more, which they do now and then.
         let until = Instant::now() + FORGETTING;
         let mut kept_bytes = self.kept_bytes().await;
@@ -493,6 +526,16 @@ impl Sea {
             sleep(Duration::from_secs(5)).await;
             kept_bytes = self.kept_bytes().await;
         }
+        // What a site pulled of an upload that came to nothing, and was not told so, goes after an hour, or with a restart; what
+        // a write names does not.
+        for isle in self.isles.iter_mut().filter(|isle| !isle.platter.names().is_empty()) {
+            isle.crash(Stop::Process);
+            isle.start().await;
+        }
+        kept_bytes
+    }
+
+    async fn evidence(&self, unquiet: Option<String>, kept_bytes: Vec<u64>) -> Evidence {
         let disagreement = self.disagreement().await;
         let images: Vec<Images> = self.isles.iter().map(|isle| isle.app.images()).collect();
         let mut records = self.records.borrow().clone();
@@ -526,9 +569,12 @@ impl Sea {
                 .map(|isle| isle.with_mesh(mesh::Mesh::in_flight).unwrap_or(0))
                 .collect(),
             kept_bytes,
+            bodies: self.isles.iter().map(|isle| isle.platter.names()).collect(),
+            damaged: self.isles.iter().find_map(|isle| isle.app.damaged()),
             restored: !self.restored.is_empty(),
             disagreement,
             watched: self.watched.borrow().clone(),
+            talk: self.heard.as_ref().map(Heard::all),
         }
     }
 }
@@ -553,7 +599,12 @@ fn pairs(sites: usize) -> impl Iterator<Item = (usize, usize)> {
 
 fn line(asked: &Asked) -> String {
     let scope = if asked.scope.is_empty() { String::new() } else { format!(" [{}]", asked.scope) };
-    let body = asked.body.as_ref().map(Value::to_string).unwrap_or_default();
+    let body = match &asked.body {
+        Sent::Nothing => String::new(),
+        Sent::Document(document) => document.to_string(),
+        Sent::File { bytes, breaks_off: None } => format!("({} bytes)", bytes.len()),
+        Sent::File { bytes, breaks_off: Some(end) } => format!("({end} of {} bytes)", bytes.len()),
+    };
     format!("{} {}{scope} {body}", asked.method, asked.path)
 }
 
@@ -574,6 +625,8 @@ fn kind(fault: &Fault) -> &'static str {
         Fault::Zone(..) => "zone change",
         Fault::Leave(_) => "goodbye",
         Fault::Quarantine { on: true, .. } => "quarantine",
+        Fault::Version(_, TOO_NEW) => "too new",
+        Fault::Version(..) => "upgrade",
         Fault::Cut { .. }
         | Fault::Slow { .. }
         | Fault::Loss { .. }

@@ -4,7 +4,9 @@ use crate::app;
 use crate::chance::Chance;
 use crate::disk;
 
+mod files;
 mod scenes;
+mod versions;
 
 /// One run, before it is run.
 #[derive(Clone, Debug)]
@@ -116,6 +118,20 @@ pub enum Act {
         /// See above.
         of: usize,
     },
+    /// Uploads its file.
+    Upload {
+        /// See above.
+        of: usize,
+        /// How long it is.
+        bytes: usize,
+        /// The client is gone after so many of these.
+        breaks_off: Option<usize>,
+    },
+    /// Reads its file.
+    Fetch {
+        /// See above.
+        of: usize,
+    },
     /// Reads it.
     Read {
         /// See above.
@@ -135,6 +151,14 @@ pub enum Act {
         /// `;`, else `|`.
         in_order: bool,
     },
+}
+
+impl Act {
+    /// Whether it asks for a change.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        !matches!(self, Act::Local | Act::List { .. } | Act::Read { .. } | Act::Fetch { .. })
+    }
 }
 
 /// What breaks, or is mended.
@@ -203,6 +227,8 @@ pub enum Fault {
         /// Or used again.
         on: bool,
     },
+    /// A site goes on as another version.
+    Version(usize, u16),
 }
 
 /// The number of what a zone can stand for.
@@ -301,6 +327,8 @@ impl Schedule {
             maker.read_everywhere(seed, length);
         }
         let late = maker.change_sites(seed, length);
+        maker.change_versions(seed, length);
+        maker.upload_files(seed, length);
         maker.steps.sort_by_key(|step| step.at);
         Schedule { seed, sites, late, steps: maker.steps }
     }
@@ -555,9 +583,7 @@ impl Maker {
     /// answers, or at any site while it is told.
     fn aim(&mut self) -> Option<(usize, u64)> {
         let writes = self.steps.iter().filter_map(|step| match &step.what {
-            What::Ask(ask) if !matches!(ask.act, Act::Local | Act::List { .. } | Act::Read { .. }) => {
-                Some((ask.site, step.at))
-            }
+            What::Ask(ask) if ask.act.writes() => Some((ask.site, step.at)),
             _ => None,
         });
         let writes: Vec<(usize, u64)> = writes.collect();

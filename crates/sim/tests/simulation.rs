@@ -3,9 +3,11 @@
 
 use std::process::Command;
 
+use sim::disk::Mood;
 use sim::isle::Identities;
 use sim::run::run;
 use sim::schedule::{Act, Ask, Fault, Level, Schedule, Step, What};
+use sim::versions::{NEXT, TOO_NEW};
 
 /// What a process of its own says of a seed.
 fn said_of(seed: u64) -> String {
@@ -107,4 +109,61 @@ fn a_site_in_quarantine_is_not_asked() {
     ]);
     assert!(told(&trace, 0).contains("\"B\";status=201"), "{}", trace.join("\n"));
     assert!(!told(&trace, 0).contains("\"C\";status"), "{}", trace.join("\n"));
+}
+
+#[test]
+fn sites_are_upgraded_one_by_one_while_they_are_used_and_a_version_too_far_ahead_is_refused() {
+    let trace = membership(&[
+        (2_000, What::Break(Fault::Start(2))),
+        (4_000, make(0, 0, &[0, 1, 2])),
+        (5_000, What::Break(Fault::Version(2, TOO_NEW))),
+        (8_000, make(1, 0, &[0, 1])),
+        (9_000, What::Ask(Ask { number: 2, site: 0, act: Act::Patch { of: 0, refused: false } })),
+        (10_000, What::Ask(Ask { number: 3, site: 2, act: Act::Local })),
+        (11_000, What::Ask(Ask { number: 4, site: 0, act: Act::Forward { sites: vec![2], in_order: true } })),
+        (14_000, What::Break(Fault::Version(2, NEXT))),
+        (16_000, What::Break(Fault::Version(0, NEXT))),
+        (24_000, make(5, 2, &[0, 1, 2])),
+    ]);
+    assert!(told(&trace, 2).contains("\"C\";pending"), "{}", trace.join("\n"));
+    assert!(told(&trace, 3).contains("Done"), "{}", trace.join("\n"));
+    assert!(told(&trace, 4).contains("503 Refused protocol"), "{}", trace.join("\n"));
+    assert!(told(&trace, 5).contains("Done"), "{}", trace.join("\n"));
+    // Two of the three know the next version's question: it is asked, and of nobody else.
+    let asked = trace.iter().find(|line| line.contains("asked in every version")).unwrap();
+    assert!(!asked.ends_with("in the next: 0"), "{asked}");
+}
+
+fn upload(number: usize, site: usize, breaks_off: Option<usize>) -> What {
+    What::Ask(Ask { number, site, act: Act::Upload { of: 0, bytes: 200_000, breaks_off } })
+}
+
+fn fetch(number: usize, site: usize) -> What {
+    What::Ask(Ask { number, site, act: Act::Fetch { of: 0 } })
+}
+
+#[test]
+fn a_long_file_reaches_every_replica_whole_also_one_without_power_or_room_for_a_while() {
+    let trace = membership(&[
+        (2_000, What::Break(Fault::Start(2))),
+        (4_000, make(0, 0, &[0, 1, 2])),
+        (6_000, upload(1, 0, None)),
+        (6_030, What::Break(Fault::Crash { site: 1, power: true })),
+        (8_000, What::Break(Fault::Start(1))),
+        (13_000, What::Break(Fault::Disk(2, Mood::Full))),
+        (13_500, upload(3, 2, None)),
+        (14_000, upload(4, 0, None)),
+        (16_000, upload(5, 1, Some(100_000))),
+        (18_000, What::Break(Fault::Disk(2, Mood::Good))),
+        (40_000, fetch(2, 1)),
+        (40_000, fetch(6, 2)),
+    ]);
+    let shown = |number: usize| {
+        trace.iter().any(|line| line.contains("PUT") && line.contains(&format!("by=w{number} 200")))
+    };
+    assert!(told(&trace, 2).contains("200 Done"), "{}", trace.join("\n"));
+    assert!(told(&trace, 3).contains("507 Refused no-room"), "{}", trace.join("\n"));
+    assert!(told(&trace, 5).contains("Refused"), "{}", trace.join("\n"));
+    assert!(told(&trace, 6).contains("200 Done"), "{}", trace.join("\n"));
+    assert!(shown(1) && !shown(3) && shown(4) && !shown(5), "{}", trace.join("\n"));
 }

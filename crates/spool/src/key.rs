@@ -7,7 +7,6 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use ring::aead::{AES_256_GCM, LessSafeKey, UnboundKey};
-use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::error::Error;
 use crate::id::Id;
@@ -84,8 +83,7 @@ fn draft_at(path: &Path) -> Result<(), Error> {
 /// Bytes that nobody can guess.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], Error> {
     let mut bytes = [0; N];
-    let filled = SystemRandom::new().fill(&mut bytes);
-    filled.map_err(|_| Error::Io("the system gives no random numbers".to_owned()))?;
+    outside::random(&mut bytes).map_err(|_| Error::Io("the system gives no random numbers".to_owned()))?;
     Ok(bytes)
 }
 

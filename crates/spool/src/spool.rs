@@ -75,10 +75,10 @@ impl Spool {
         Self::open_on(move || Ok(Arc::new(Directory::open(&directory)?)), quota, key).await
     }
 
-    /// The same without threads: whoever calls waits for the disk. For a simulation, which has one thread.
-    pub async fn open_here(directory: &Path, quota: u64, key: Key) -> Result<Spool, Error> {
-        let directory = directory.to_owned();
-        Self::open_with(Pool::here(), move || Ok(Arc::new(Directory::open(&directory)?)), quota, key).await
+    /// Opens the spool on a disk of the caller's, without threads: whoever calls waits for the disk. For a simulation, which
+    /// has one thread.
+    pub async fn open_here(disk: Arc<dyn Disk>, quota: u64, key: Key) -> Result<Spool, Error> {
+        Self::open_with(Pool::here(), move || Ok(disk), quota, key).await
     }
 
     /// Opens the spool on a disk of the caller's.

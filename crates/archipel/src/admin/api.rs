@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
+use link::Speaks;
 use mesh::Mesh;
 use serde_json::{Value, json};
 
@@ -56,7 +57,7 @@ pub(super) async fn answer(method: &Method, path: &str, body: &[u8], admin: &Adm
         ("GET", ["metrics"]) => with_mesh(admin, |mesh| {
             Answer::Text(mesh.metrics() + &show::metrics(&admin.members.snapshot(), &admin.members.traffic()))
         }),
-        ("GET", ["v1", "sites"]) => Answer::ok(show::sites(&admin.members.snapshot())),
+        ("GET", ["v1", "sites"]) => sites(admin),
         ("GET", ["v1", "zones"]) => Answer::ok(show::zones(&admin.members.snapshot())),
         _ => match order(method, &segments, &body) {
             Some(Ok(order)) => obey(admin, order).await,
@@ -125,10 +126,14 @@ async fn obey(admin: &Admin, order: Order) -> Answer {
     let zones = matches!(order, Order::Zone { .. });
     match tokio::time::timeout(PATIENCE, admin.members.order(order)).await {
         Ok(Ok(())) if zones => Answer::ok(show::zones(&admin.members.snapshot())),
-        Ok(Ok(())) => Answer::ok(show::sites(&admin.members.snapshot())),
+        Ok(Ok(())) => sites(admin),
         Ok(Err(why)) => Answer::refused(StatusCode::UNPROCESSABLE_ENTITY, why),
         Err(_) => Answer::refused(StatusCode::SERVICE_UNAVAILABLE, "the membership does not answer"),
     }
+}
+
+fn sites(admin: &Admin) -> Answer {
+    with_mesh(admin, |mesh| Answer::ok(show::sites(&admin.members.snapshot(), &mesh.peers())))
 }
 
 fn with_mesh(admin: &Admin, answer: impl FnOnce(&Mesh) -> Answer) -> Answer {
@@ -143,6 +148,7 @@ fn status(admin: &Admin, mesh: &Mesh) -> Value {
     json!({
         "site": admin.site.name(),
         "bypass": mesh.bypass(),
+        "protocol": { "oldest": Speaks::NOW.oldest(), "newest": Speaks::NOW.newest() },
         "in_flight": mesh.in_flight(),
         "observed": { "attributed": attributed, "unattributed": unattributed },
     })

@@ -191,7 +191,7 @@ impl Backstage for Members {
                     }
                 }
                 (&Method::GET, "/v1/sites") => {
-                    (StatusCode::OK, show::sites(&members.snapshot()).to_string().into())
+                    (StatusCode::OK, show::sites(&members.snapshot(), &[]).to_string().into())
                 }
                 (&Method::GET, "/v1/zones") => {
                     (StatusCode::OK, show::zones(&members.snapshot()).to_string().into())

@@ -4,20 +4,29 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mesh::Sites;
+use mesh::{PeerSeen, Sites};
 use scope::View as _;
 use serde_json::{Value, json};
 use sites::{Reach, Seen, Status};
 
 use super::{Traffic, View};
 
-/// Every site, as `GET /v1/sites` gives them.
+/// Every site, as `GET /v1/sites` gives them, with what the link knows of these peers.
 #[must_use]
-pub fn sites(view: &View) -> Value {
+pub fn sites(view: &View, peers: &[PeerSeen]) -> Value {
     let here = view.members().get(view.here()).map(|site| site.name().to_owned());
     let known = view.heard().into_iter().flat_map(sites::Snapshot::all).map(|seen| site(view, seen));
     let file = view.only_in_file().map(|site| of_file(view, site));
-    json!({ "here": here, "sites": known.chain(file).collect::<Vec<_>>() })
+    let mut sites: Vec<Value> = known.chain(file).collect();
+    for site in &mut sites {
+        let name = site.get("site").and_then(Value::as_str);
+        let Some(peer) = peers.iter().find(|peer| Some(peer.site.name()) == name) else { continue };
+        site["protocol"] = peer.version.into();
+        if let Some(misfit) = peer.misfit {
+            site["misfit"] = misfit.to_string().into();
+        }
+    }
+    json!({ "here": here, "sites": sites })
 }
 
 fn site(view: &View, seen: &Seen) -> Value {

@@ -38,7 +38,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// What a site knows of another.
 pub fn seen(world: &World, by: Site, of: Site) -> Value {
-    let known = show::sites(&world.seen_by(by).unwrap());
+    let known = show::sites(&world.seen_by(by).unwrap(), &[]);
     let sites = known["sites"].as_array().cloned().unwrap_or_default();
     sites.into_iter().find(|site| site["site"] == name(of).as_str()).unwrap_or_default()
 }
@@ -61,7 +61,7 @@ pub fn until_status(world: &World, by: &[Site], of: Site, status: &str) {
 /// What a site knows that should not change by itself: not the distances, and not for how long.
 pub fn lasting(world: &World, by: Site) -> (BTreeMap<String, Value>, Value) {
     let view = world.seen_by(by).unwrap();
-    let known = show::sites(&view);
+    let known = show::sites(&view, &[]);
     let sites = known["sites"].as_array().cloned().unwrap_or_default();
     let lasting = |mut site: Value| {
         for field in ["rtt_ms", "rtt_error_ms"] {

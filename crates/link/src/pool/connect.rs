@@ -10,6 +10,7 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use outside::net::{TcpStream, connect, from_system};
 use rustls::pki_types::ServerName;
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpSocket, lookup_host};
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
@@ -22,27 +23,37 @@ use crate::certificate::Certificate;
 use crate::exec::Local;
 use crate::interim::{Ears, Hearing};
 use crate::socket::Socket;
+use crate::speaks::{Agreed, Misfit, Speaks, agreed};
 use crate::tls::{self, ToSite};
 use crate::watched::{Reads, Watched};
 
 /// Headers of an answer on the long lane. hyper's own limit of 100 is less than some services send.
 const MAX_HEADERS: usize = 256;
 
+/// Two numbers.
+const LONGEST_TOLD: u64 = 16;
+
 /// No connection was made.
 #[derive(Debug)]
 pub(super) struct ConnectError {
     pub(super) step: &'static str,
     pub(super) timeout: bool,
+    /// The peer speaks no version that this site speaks.
+    pub(super) misfit: Option<Misfit>,
     pub(super) source: Option<BoxError>,
 }
 
 impl ConnectError {
     fn new(step: &'static str, source: impl Into<BoxError>) -> ConnectError {
-        ConnectError { step, timeout: false, source: Some(source.into()) }
+        ConnectError { step, timeout: false, misfit: None, source: Some(source.into()) }
     }
 
     fn timeout(step: &'static str) -> ConnectError {
-        ConnectError { step, timeout: true, source: None }
+        ConnectError { step, timeout: true, misfit: None, source: None }
+    }
+
+    fn misfit(misfit: Misfit) -> ConnectError {
+        ConnectError { misfit: Some(misfit), ..ConnectError::new("handshake", misfit) }
     }
 }
 
@@ -60,11 +71,16 @@ impl std::error::Error for ConnectError {}
 pub(super) type Small = http2::SendRequest<Outgoing>;
 pub(super) type SmallConnection =
     http2::Connection<TokioIo<Hearing<Watched<TlsStream<Socket>>>>, Outgoing, Local>;
-pub(super) type Long = http1::SendRequest<Outgoing>;
+/// An HTTP/1.1 connection.
+pub(super) struct Long {
+    pub(super) sender: http1::SendRequest<Outgoing>,
+    pub(super) version: u16,
+}
 
 /// An HTTP/2 connection.
 pub(super) struct Connected {
     pub(super) sender: Small,
+    pub(super) version: u16,
     pub(super) ears: Ears,
     pub(super) connection: SmallConnection,
     pub(super) reads: Reads,
@@ -83,7 +99,7 @@ pub(super) async fn small(
         .map_err(|_| ConnectError::timeout(step))??;
     let step = "handshake";
     let shaken = timeout(settings.handshake_timeout, async {
-        let stream = shake(stream, tls).await?;
+        let (stream, version) = shake(stream, tls).await?;
         let finished = Instant::now();
         // In TLS 1.3 the client is done before the server has looked at the client's certificate: only
         // what the server says next proves that it accepted this site.
@@ -99,7 +115,7 @@ pub(super) async fn small(
             // An error only says that the stream is gone; how it ended is told below.
             // That is also what the round trip is told by. The time to connect would be that to whatever is
             // in between and accepts for the peer.
-            Ok(()) = hearing => Ok(Connected { sender, ears, connection, reads, rtt: finished.elapsed() }),
+            Ok(()) = hearing => Ok(Connected { sender, version, ears, connection, reads, rtt: finished.elapsed() }),
             ended = &mut connection => Err(match ended {
                 Ok(()) => ConnectError::new(step, "the peer closed the connection"),
                 Err(error) => ConnectError::new(step, refusal(&error)),
@@ -115,7 +131,7 @@ pub(super) async fn long(address: &str, tls: &ToSite, settings: &Settings) -> Re
         .await
         .map_err(|_| ConnectError::timeout("connecting"))??;
     let step = "handshake";
-    let stream = timeout(settings.handshake_timeout, shake(stream, tls))
+    let (stream, version) = timeout(settings.handshake_timeout, shake(stream, tls))
         .await
         .map_err(|_| ConnectError::timeout(step))??;
     let (sender, connection) = http1::Builder::new()
@@ -126,7 +142,7 @@ pub(super) async fn long(address: &str, tls: &ToSite, settings: &Settings) -> Re
         .map_err(|error| ConnectError::new(step, error))?;
     // How it ends is told to the request on it.
     tokio::task::spawn_local(connection.with_upgrades());
-    Ok(sender)
+    Ok(Long { sender, version })
 }
 
 fn builder(settings: &Settings) -> http2::Builder<Local> {
@@ -166,8 +182,12 @@ async fn connect_from(source: Option<IpAddr>, address: SocketAddr) -> io::Result
     socket.connect(address).await.map(from_system)
 }
 
-async fn shake(stream: Socket, tls: &ToSite) -> Result<TlsStream<Socket>, ConnectError> {
-    let failed = |error: io::Error| ConnectError::new("handshake", tls::explain(&error));
+/// A stream to the peer that was meant, and the version that both speak.
+async fn shake(stream: Socket, tls: &ToSite) -> Result<(TlsStream<Socket>, u16), ConnectError> {
+    let failed = |error: io::Error| match tls::misfit(&error, tls.speaks) {
+        Some(misfit) => ConnectError::misfit(misfit),
+        None => ConnectError::new("handshake", tls::explain(&error)),
+    };
     // rustls wants a name; ours is in the configuration, and this one is neither sent nor checked.
     let name = ServerName::IpAddress(stream.tcp().peer_addr().map_err(failed)?.ip().into());
     let connector = TlsConnector::from(Arc::clone(&tls.config));
@@ -177,7 +197,25 @@ async fn shake(stream: Socket, tls: &ToSite) -> Result<TlsStream<Socket>, Connec
         .and_then(Certificate::read)
         .ok_or_else(|| ConnectError::new("handshake", "the peer's certificate names no site"))?;
     stream.get_mut().0.cut_when(tls.revoked.clone().shut_out(site, issued));
-    Ok(stream)
+    match agreed(stream.get_ref().1.alpn_protocol()) {
+        Some(Agreed::Small(version) | Agreed::Long(version)) => Ok((stream, version)),
+        Some(Agreed::Misfits) => Err(match told_versions(stream).await {
+            Ok(Some(theirs)) => ConnectError::misfit(Misfit { ours: tls.speaks, theirs }),
+            Ok(None) => ConnectError::new("handshake", "the peer did not say which versions it speaks"),
+            Err(error) => failed(error),
+        }),
+        // A server that knows no ALPN is not one of ours.
+        None => {
+            Err(ConnectError::new("handshake", "the peer chose no version of the protocol between sites"))
+        }
+    }
+}
+
+/// What a peer says that speaks other versions than this site, up to the end of it.
+async fn told_versions(stream: TlsStream<Socket>) -> io::Result<Option<Speaks>> {
+    let mut told = Vec::new();
+    stream.take(LONGEST_TOLD).read_to_end(&mut told).await?;
+    Ok(Speaks::read(&told))
 }
 
 /// The innermost cause: a peer that refuses this site says so in a TLS alert.

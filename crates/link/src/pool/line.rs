@@ -24,6 +24,7 @@ const STEADY: Duration = Duration::from_secs(1);
 /// A connection to send a request on.
 pub(super) struct Streams {
     pub(super) sender: Small,
+    pub(super) version: u16,
     /// How many there are.
     pub(super) count: Rc<Cell<usize>>,
     /// Who hears interim answers on it.
@@ -33,7 +34,7 @@ pub(super) struct Streams {
 /// One connection, or the wait for it.
 #[derive(Default)]
 pub(super) struct Line {
-    sender: RefCell<Option<(Small, Ears)>>,
+    sender: RefCell<Option<(Small, Ears, u16)>>,
     streams: Rc<Cell<usize>>,
     /// The last attempt failed: requests do not wait for the next.
     failing: Cell<bool>,
@@ -51,7 +52,7 @@ enum Ended {
 
 impl Line {
     pub(super) fn is_up(&self) -> bool {
-        !self.silent.get() && self.sender.borrow().as_ref().is_some_and(|(sender, _)| !sender.is_closed())
+        !self.silent.get() && self.sender.borrow().as_ref().is_some_and(|(sender, ..)| !sender.is_closed())
     }
 
     pub(super) fn is_failing(&self) -> bool {
@@ -63,8 +64,12 @@ impl Line {
     }
 
     pub(super) fn streams(&self) -> Option<Streams> {
-        let (sender, ears) = self.sender.borrow().clone()?;
-        Some(Streams { sender, count: Rc::clone(&self.streams), ears })
+        let (sender, ears, version) = self.sender.borrow().clone()?;
+        Some(Streams { sender, version, count: Rc::clone(&self.streams), ears })
+    }
+
+    pub(super) fn version(&self) -> Option<u16> {
+        self.sender.borrow().as_ref().map(|(.., version)| *version)
     }
 
     /// Keeps it up from now on, if nobody does.
@@ -97,11 +102,11 @@ async fn keep(peer: Rc<Peer>, index: usize) {
     let mut wait = Duration::ZERO;
     loop {
         wait = match connect::small(&peer.address, peer.small_tls(), &peer.settings).await {
-            Ok(Connected { sender, ears, connection, reads, rtt }) => {
+            Ok(Connected { sender, version, ears, connection, reads, rtt }) => {
                 peer.answered(rtt);
                 line.failing.set(false);
                 line.silent.set(false);
-                line.sender.replace(Some((sender.clone(), ears)));
+                line.sender.replace(Some((sender.clone(), ears, version)));
                 peer.changed.notify_waiters();
                 peer.spares.refill(&peer);
                 let start = Instant::now();

@@ -28,15 +28,15 @@ impl Spares {
     /// The one that was used last: the others may so grow old and go.
     fn take(&self, timeout: Duration) -> Option<Long> {
         let mut idle = self.idle.borrow_mut();
-        idle.retain(|(sender, since)| sender.is_ready() && since.elapsed() < timeout);
-        idle.pop_back().map(|(sender, _)| sender)
+        idle.retain(|(long, since)| long.sender.is_ready() && since.elapsed() < timeout);
+        idle.pop_back().map(|(long, _)| long)
     }
 
-    fn put(&self, sender: Long, limit: usize) {
+    fn put(&self, long: Long, limit: usize) {
         let mut idle = self.idle.borrow_mut();
-        idle.retain(|(sender, _)| !sender.is_closed());
+        idle.retain(|(long, _)| !long.sender.is_closed());
         if !self.closed.get() && idle.len() < limit {
-            idle.push_back((sender, Instant::now()));
+            idle.push_back((long, Instant::now()));
         }
     }
 
@@ -60,10 +60,10 @@ impl Spares {
             let made = connect::long(&peer.address, peer.long_tls(), &peer.settings).await;
             peer.spares.refilling.set(false);
             // The next request tries again, and tells why it fails.
-            if let Ok(mut sender) = made
-                && sender.ready().await.is_ok()
+            if let Ok(mut long) = made
+                && long.sender.ready().await.is_ok()
             {
-                peer.spares.put(sender, peer.settings.long_idle);
+                peer.spares.put(long, peer.settings.long_idle);
             }
         });
     }
@@ -86,14 +86,15 @@ pub(super) async fn send(
     loop {
         let spare = peer.spares.take(settings.long_idle_timeout);
         let was_spare = spare.is_some();
-        let mut sender = match spare {
+        let mut long = match spare {
             Some(spare) => spare,
             None => open(peer).await?,
         };
         peer.spares.refill(peer);
-        let mut error = match sender.try_send_request(request).await {
+        super::understood(peer, &request, long.version)?;
+        let mut error = match long.sender.try_send_request(request).await {
             Ok(response) => {
-                put_back(peer, sender);
+                put_back(peer, long);
                 return Ok(response.map(|body| Received::new(body, exchange)));
             }
             Err(error) => error,
@@ -121,12 +122,12 @@ async fn open(peer: &Rc<Peer>) -> Result<Long, SendError> {
 }
 
 /// Keeps a connection for the next request once this answer has ended.
-fn put_back(peer: &Rc<Peer>, mut sender: Long) {
+fn put_back(peer: &Rc<Peer>, mut long: Long) {
     let peer = Rc::clone(peer);
     spawn_local(async move {
         // An error means that it is closed, or is no HTTP any more.
-        if sender.ready().await.is_ok() {
-            peer.spares.put(sender, peer.settings.long_idle);
+        if long.sender.ready().await.is_ok() {
+            peer.spares.put(long, peer.settings.long_idle);
         }
     });
 }

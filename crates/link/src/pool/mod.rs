@@ -29,6 +29,7 @@ pub use peer::PeerState;
 pub use settings::Settings;
 
 use crate::interim::Ear;
+use crate::speaks::Since;
 use crate::tls::ClientTls;
 use crate::{BoxError, wire};
 
@@ -97,7 +98,8 @@ impl Pool {
 
     /// Sends a request to a site and waits for the head of its answer.
     ///
-    /// The request has a path and, if it names one, a `Host` header. There is no time limit but the
+    /// The request has a path and, if it names one, a `Host` header; with [`Since`] among its extensions it is sent in that
+    /// version or a later one only. There is no time limit but the
     /// caller's: dropping the future, or the answer's body before its end, resets the stream.
     pub async fn send<B>(
         &self,
@@ -161,6 +163,20 @@ impl Pool {
     }
 }
 
+/// What a version before the one that a request needs would not understand never leaves: which connection it takes is not
+/// known before.
+fn understood(peer: &Peer, request: &Request<Outgoing>, version: u16) -> Result<(), SendError> {
+    match request.extensions().get() {
+        Some(Since(since)) if *since > version => {
+            let why = format!(
+                "it needs version {since} of the protocol between sites, and is spoken to in {version}"
+            );
+            Err(SendError::unsent(Kind::Invalid, &peer.site).because(why))
+        }
+        _ => Ok(()),
+    }
+}
+
 async fn send_small(
     peer: &Rc<Peer>,
     mut request: Request<Outgoing>,
@@ -168,7 +184,8 @@ async fn send_small(
     ear: Option<&Ear>,
 ) -> Result<Response<Received>, SendError> {
     loop {
-        let Streams { mut sender, count, ears } = peer.line().await?;
+        let Streams { mut sender, version, count, ears } = peer.line().await?;
+        understood(peer, &request, version)?;
         let stream = Place::take(&count, usize::MAX);
         let heard = ear.map(|ear| ears.listen(ear));
         if let Some(heard) = &heard {

@@ -13,7 +13,8 @@ use super::error::{Kind, SendError};
 use super::line::{Line, Streams};
 use super::long::Spares;
 use super::settings::Settings;
-use crate::tls::{self, ClientTls, ToSite};
+use crate::speaks::Misfit;
+use crate::tls::{ClientTls, ToSite};
 
 /// A round trip is the least of so many measurements: the rest of them is waiting, somewhere.
 const MEASUREMENTS: usize = 8;
@@ -30,6 +31,10 @@ pub struct PeerState {
     pub on_demand: bool,
     /// What went wrong last, if nothing went right since.
     pub last_error: Option<String>,
+    /// The version that it is spoken to in, while there is a connection.
+    pub version: Option<u16>,
+    /// Why it is not spoken to, if that is because of the versions that both speak.
+    pub misfit: Option<Misfit>,
     /// The round trip, as it was of late.
     pub rtt: Option<Duration>,
     /// Requests in flight.
@@ -62,6 +67,7 @@ pub(super) struct Peer {
     retired: Cell<bool>,
     used: Cell<Instant>,
     last_error: RefCell<Option<(String, bool)>>,
+    misfit: Cell<Option<Misfit>>,
     measured: RefCell<VecDeque<Duration>>,
 }
 
@@ -83,6 +89,7 @@ impl Peer {
             retired: Cell::new(false),
             used: Cell::new(Instant::now()),
             last_error: RefCell::default(),
+            misfit: Cell::default(),
             measured: RefCell::default(),
         })
     }
@@ -107,11 +114,11 @@ impl Peer {
     }
 
     pub(super) fn small_tls(&self) -> &ToSite {
-        self.small_tls.get_or_init(|| self.tls.to(&self.site, tls::H2))
+        self.small_tls.get_or_init(|| self.tls.small_to(&self.site))
     }
 
     pub(super) fn long_tls(&self) -> &ToSite {
-        self.long_tls.get_or_init(|| self.tls.to(&self.site, tls::HTTP1))
+        self.long_tls.get_or_init(|| self.tls.long_to(&self.site))
     }
 
     pub(super) fn line_at(&self, index: usize) -> Option<&Line> {
@@ -128,6 +135,7 @@ impl Peer {
     /// One of its lines has ended since nobody used it.
     pub(super) fn cool(&self) {
         self.last_error.take();
+        self.misfit.take();
         self.spares.clear();
     }
 
@@ -163,6 +171,8 @@ impl Peer {
             failing: self.is_failing(),
             on_demand: self.on_demand.get(),
             last_error: self.last_error.borrow().as_ref().map(|(error, _)| error.clone()),
+            version: self.lines.iter().filter(|line| line.is_up()).find_map(Line::version),
+            misfit: self.misfit.get(),
             rtt: self.measured.borrow().iter().min().copied(),
             in_flight: self.in_flight.get(),
         }
@@ -201,16 +211,19 @@ impl Peer {
 
     pub(super) fn failed(&self, error: &ConnectError) {
         self.wrong(error.to_string(), error.timeout);
+        self.misfit.set(error.misfit);
     }
 
     /// Something went wrong, by silence or otherwise.
     pub(super) fn wrong(&self, what: String, silence: bool) {
+        self.misfit.take();
         self.last_error.replace(Some((what, silence)));
     }
 
     /// The peer has answered, after so long.
     pub(super) fn answered(&self, rtt: Duration) {
         self.last_error.take();
+        self.misfit.take();
         let mut measured = self.measured.borrow_mut();
         if measured.len() >= MEASUREMENTS {
             measured.pop_front();

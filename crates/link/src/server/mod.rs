@@ -22,7 +22,7 @@ use hyper::service::service_fn;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use outside::net::{TcpListener, TcpStream};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -35,7 +35,8 @@ use crate::certificate::{Certificate, Fingerprint};
 use crate::exec::Local;
 use crate::interim::{Mouth, Saying};
 use crate::socket::Socket;
-use crate::tls::{self, Presented};
+use crate::speaks::{Agreed, agreed};
+use crate::tls::Presented;
 use crate::watched::Watched;
 use crate::{BoxError, wire};
 
@@ -48,6 +49,8 @@ pub struct Peer {
     pub fingerprint: Fingerprint,
     /// When that was issued.
     pub issued: SystemTime,
+    /// In which version it speaks.
+    pub version: u16,
     /// Where its connection comes from; proves nothing.
     pub address: SocketAddr,
 }
@@ -206,12 +209,16 @@ impl<W> Server<W> {
         else {
             return;
         };
-        let peer = Peer { site: site.as_str().into(), fingerprint, issued, address };
-        stream.get_mut().0.cut_when(tls.revoked.shut_out(site, issued));
-        match stream.get_ref().1.alpn_protocol() {
-            Some(tls::H2) => self.serve_http2(stream, peer, draining, service).await,
-            Some(tls::HTTP1) => self.serve_http1(stream, peer, draining, service).await,
-            _ => {}
+        let peer = |version| Peer { site: site.as_str().into(), fingerprint, issued, version, address };
+        stream.get_mut().0.cut_when(tls.revoked.shut_out(site.clone(), issued));
+        match agreed(stream.get_ref().1.alpn_protocol()) {
+            Some(Agreed::Small(version)) => self.serve_http2(stream, peer(version), draining, service).await,
+            Some(Agreed::Long(version)) => self.serve_http1(stream, peer(version), draining, service).await,
+            Some(Agreed::Misfits) => {
+                let told = tls.speaks.told();
+                let _ = timeout(self.limits.handshake_timeout, tell(stream, &told)).await;
+            }
+            None => {}
         }
     }
 
@@ -295,6 +302,12 @@ impl<W> Server<W> {
             .auto_date_header(false);
         builder
     }
+}
+
+/// Tells a peer something, and hangs up.
+async fn tell(mut stream: Tls, what: &str) -> io::Result<()> {
+    stream.write_all(what.as_bytes()).await?;
+    stream.shutdown().await
 }
 
 /// Asks the service, unless it is a probe. `prepare` says what goes with the request.

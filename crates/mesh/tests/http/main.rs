@@ -34,6 +34,7 @@ mod timeouts;
 mod tls;
 mod tokens;
 mod upgrade;
+mod versions;
 
 /// Which path the meshes of these tests take: `tests/thin` has all of them again, with the other.
 const THIN: bool = false;

@@ -49,3 +49,8 @@ pub(super) fn what_is_out_is_not_asked(evidence: &Evidence) -> Result<(), String
     }
     Ok(())
 }
+
+/// No site is asked by one that it has no version in common with, nor for what only a later version knows.
+pub(super) fn nobody_is_misread(evidence: &Evidence) -> Result<(), String> {
+    evidence.talk.as_ref().and_then(|talk| talk.wrong.clone()).map_or(Ok(()), Err)
+}

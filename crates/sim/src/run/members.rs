@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep};
 use super::Sea;
 use crate::isle::{Isle, link_address, site};
 use crate::membership;
+use crate::network::Stop;
 
 /// How long the sites may take to know each other, after they have had time to agree on all else.
 const MEETING: Duration = Duration::from_secs(20);
@@ -18,6 +19,16 @@ const MEETING: Duration = Duration::from_secs(20);
 const HEARD: Duration = Duration::from_secs(2);
 
 impl Sea {
+    /// A site goes on as another version: at once, if it runs.
+    pub(super) async fn upgrade(&mut self, site: usize, version: u16) {
+        let isle = &mut self.isles[site];
+        isle.version = version;
+        if isle.view().is_some() {
+            isle.crash(Stop::Process);
+            isle.start().await;
+        }
+    }
+
     /// A site that said goodbye joins again, by the link of another.
     pub(super) async fn bring_back(&self, site: usize) {
         let by = usize::from(site == 0);

@@ -234,7 +234,7 @@ impl Maker {
         Prop { of, members, at: at + self.chance.between(1_000, 2_500) }
     }
 
-    fn ask_for(&mut self, at: u64, site: usize, act: Act) {
+    pub(super) fn ask_for(&mut self, at: u64, site: usize, act: Act) {
         let number = self.number();
         self.steps.push(Step { at, what: What::Ask(Ask { number, site, act }) });
     }

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use link::datagram::{self, Opener, Sealer};
-use link::{ClientTls, Identity, Pool, Revoked};
+use link::{ClientTls, Identity, Pool, Revoked, Speaks};
 use mesh::{Mesh, Sites};
 use outside::net::UdpSocket;
 use scope::Site;
@@ -58,6 +58,8 @@ pub struct Start {
     pub identity: Arc<Identity>,
     /// Whom the link believes no more.
     pub revoked: Revoked,
+    /// The versions that it speaks to the others.
+    pub speaks: Speaks,
     /// Tells whoever runs this what happens.
     pub say: Box<dyn Fn(&str) + Send>,
 }
@@ -162,7 +164,7 @@ impl Driver {
             .map_err(|error| text(&error))?;
         let (sealer, opener) =
             datagram::pair(&start.identity, start.revoked.clone()).map_err(|error| text(&error))?;
-        let pool = pool(&start.config, &start.identity, &start.revoked)?;
+        let pool = pool(&start, &start.identity)?;
         Ok(Driver {
             machine,
             started: Instant::now(),
@@ -357,9 +359,10 @@ fn says(config: &Config, address: SocketAddr) -> Says {
 }
 
 /// Connections for exchanges of states: made when they are needed, none kept warm.
-fn pool(config: &Config, identity: &Identity, revoked: &Revoked) -> Result<Pool, String> {
-    let tls = ClientTls::new(identity, revoked).map_err(|error| error.to_string())?;
-    let source = config.link.as_ref().and_then(|link| link.source);
+fn pool(start: &Start, identity: &Identity) -> Result<Pool, String> {
+    let tls = ClientTls::new(identity, &start.revoked).map_err(|error| error.to_string())?;
+    let tls = tls.speaking(start.speaks);
+    let source = start.config.link.as_ref().and_then(|link| link.source);
     Ok(Pool::new(tls, link::Settings { warm: 1, warm_peers: 0, source, ..link::Settings::default() }))
 }
 

@@ -171,7 +171,7 @@ impl Driver {
     /// Takes on a new identity, if there is one, and makes connections anew.
     fn renew(&mut self, identity: Option<Arc<Identity>>) -> Result<(), String> {
         let identity = identity.unwrap_or_else(|| Arc::clone(&self.start.identity));
-        let pool = pool(&self.start.config, &identity, &self.start.revoked)?;
+        let pool = pool(&self.start, &identity)?;
         if identity.is_same_as(&self.start.identity) {
             self.pool = pool;
             return Ok(());

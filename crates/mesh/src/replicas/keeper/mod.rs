@@ -172,9 +172,9 @@ pub(crate) struct Making {
 pub(crate) enum Opening {
     /// In this directory.
     Directory(std::path::PathBuf),
-    /// On this engine, with keys and long bodies in that directory.
+    /// On this engine, with keys and long bodies in that directory; of a simulated site, bodies on a disk that is simulated too.
     #[cfg(any(test, feature = "sim"))]
-    Engine(Arc<dyn store::engine::Engine>, std::path::PathBuf),
+    Engine(Arc<dyn store::engine::Engine>, std::path::PathBuf, Option<Arc<dyn spool::Disk>>),
 }
 
 impl Opening {
@@ -182,15 +182,15 @@ impl Opening {
         match self {
             Opening::Directory(directory) => directory,
             #[cfg(any(test, feature = "sim"))]
-            Opening::Engine(_, directory) => directory,
+            Opening::Engine(_, directory, _) => directory,
         }
     }
 
     /// A simulated site has one thread, which waits for no other.
     async fn spool(&self, directory: &Path, quota: u64, key: spool::Key) -> Result<Spool, spool::Error> {
         match self {
-            #[cfg(feature = "sim")]
-            Opening::Engine(..) => Spool::open_here(directory, quota, key).await,
+            #[cfg(any(test, feature = "sim"))]
+            Opening::Engine(_, _, Some(disk)) => Spool::open_here(Arc::clone(disk), quota, key).await,
             _ => Spool::open(directory, quota, key).await,
         }
     }
@@ -525,7 +525,7 @@ async fn open_vault(opening: &Opening) -> Result<Vault, String> {
     match opening {
         Opening::Directory(directory) => Vault::open(directory).await.map_err(|why| at(directory, why)),
         #[cfg(any(test, feature = "sim"))]
-        Opening::Engine(engine, directory) => {
+        Opening::Engine(engine, directory, _) => {
             let seal = seal::Seal::open(directory, true)?;
             Vault::on(Arc::clone(engine), seal).await.map_err(|error| at(directory, error.to_string()))
         }

@@ -158,6 +158,7 @@ pub fn link_of(authority: &Authority, name: &str) -> Link {
         identity: Arc::new(authority.issue(name).unwrap()),
         source: None,
         revoked: link::Revoked::default(),
+        speaks: link::Speaks::NOW,
         backstage: None,
     }
 }

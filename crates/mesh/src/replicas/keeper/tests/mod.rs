@@ -100,6 +100,36 @@ fn a_site_that_was_away_catches_up() {
 }
 
 #[test]
+fn what_is_for_a_site_of_a_version_that_is_not_understood_waits_for_its_upgrade_or_theirs() {
+    let mut isles = Isles::new();
+    let meta = isles.make(0, "one");
+    isles.until_all_have(&["one"]);
+    isles.until_quiet();
+    let now = link::Speaks::NOW.newest();
+    isles.stop(2);
+    isles.isles[2].speaks = link::Speaks::new(now + 2, now + 3).unwrap();
+    isles.start(2);
+    assert_eq!(isles.write(0, patch(&meta, "two")).reply, Reply::Executed { status: 200 });
+    assert_eq!(isles.write(2, patch(&meta, "three")).reply, Reply::Executed { status: 200 });
+    until("the other has it", || isles.names(1) == ["two"]);
+    // Each has tried, and says why it waits.
+    for (index, other) in [(0, "C"), (2, "A")] {
+        let misfit = |peer: &crate::PeerSeen| peer.site.name() == other && peer.misfit.is_some();
+        until("they have found out", || isles.mesh(index).peers().iter().any(misfit));
+    }
+    assert_eq!((isles.names(0), isles.names(2)), (vec!["two".to_owned()], vec!["three".to_owned()]));
+    // One after the other, as sites are upgraded: the version between is understood by both.
+    for index in [2, 0, 1] {
+        isles.stop(index);
+        isles.isles[index].speaks = link::Speaks::new(now, now + 1).unwrap();
+        isles.start(index);
+    }
+    isles.until_quiet();
+    until("they agree", || isles.names(0) == isles.names(1) && isles.names(1) == isles.names(2));
+    assert_eq!(isles.counted(sample::Write::Create, "one"), [1, 1, 1]);
+}
+
+#[test]
 fn a_refusal_of_the_first_replica_is_the_answer_and_no_other_executes() {
     let isles = Isles::new();
     let mut nameless = create("", &NAMES);

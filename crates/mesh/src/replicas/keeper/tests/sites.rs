@@ -72,6 +72,8 @@ pub(super) struct Isle {
     engine: Option<Arc<dyn Engine>>,
     /// Of its policy, from its next start on.
     pub(super) accept_from: Option<BTreeSet<Site>>,
+    /// The versions that it speaks, from its next start on.
+    pub(super) speaks: link::Speaks,
     address: String,
 }
 
@@ -103,7 +105,19 @@ impl Isles {
             let service = sample::Handle::spawn_thread(image.clone(), ANY_PORT).unwrap();
             let directory = tempfile::tempdir().unwrap();
             let (engine, accept_from, address) = (None, None, String::new());
-            Isle { name, image, service, directory, mesh: None, profile, engine, accept_from, address }
+            let speaks = link::Speaks::NOW;
+            Isle {
+                name,
+                image,
+                service,
+                directory,
+                mesh: None,
+                profile,
+                engine,
+                accept_from,
+                speaks,
+                address,
+            }
         };
         let mut isles = Isles { isles: NAMES.map(isle).into_iter().collect(), authority };
         isles.isles[0].engine = engine;
@@ -127,7 +141,7 @@ impl Isles {
         let machine = replica::Settings { retry_ms: 50, max_retry_ms: 200, ..replica::Settings::default() };
         let directory: PathBuf = isle.directory.path().to_owned();
         let opening = match &isle.engine {
-            Some(engine) => Opening::Engine(Arc::clone(engine), directory),
+            Some(engine) => Opening::Engine(Arc::clone(engine), directory, None),
             None => Opening::Directory(directory),
         };
         let kept = Some((opening, machine));
@@ -292,6 +306,7 @@ fn settings(isle: &Isle, authority: &Authority) -> Settings {
             identity: Arc::new(authority.issue(isle.name).unwrap()),
             source: None,
             revoked: link::Revoked::default(),
+            speaks: isle.speaks,
             backstage: None,
         }),
         replication: Some(Replication {
