@@ -60,9 +60,9 @@ class Client:
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         self.socket.sendall(f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode())
 
-    def answer(self):
+    def answer(self, end=proxies.SMALL.encode()):
         answer = b""
-        while proxies.SMALL.encode() not in answer:
+        while end not in answer:
             piece = self.socket.recv(65536)
             if not piece or not (answer + piece).startswith(b"HTTP/1.1 200"):
                 raise RuntimeError(f"{self.proxy.name} answers {answer + piece}")

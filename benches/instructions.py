@@ -47,18 +47,19 @@ def main():
     results.save(counts)
 
 
-def per_request(rig, compared, requests):
+def per_request(rig, compared, requests, **asked):
     """In user space only. What 2N requests take more than N is what N requests take: starting falls out. Not the very first
     start, which takes more: it makes the state that the others find."""
     counts = {}
     for proxy in compared:
-        counted(rig, proxy, CONNECTIONS)
-        once, twice = (counted(rig, proxy, number) for number in (requests, 2 * requests))
+        counted(rig, proxy, CONNECTIONS, **asked)
+        once, twice = (counted(rig, proxy, number, **asked) for number in (requests, 2 * requests))
         counts[proxy.name] = (twice - once) // requests
     return counts
 
 
-def counted(rig, proxy, requests):
+def counted(rig, proxy, requests, path="/small", end=proxies.SMALL.encode()):
+    """`end` is what no answer has before its end."""
     log = rig.dir / "cachegrind.log"
     tool = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null",
             f"--log-file={log}"]
@@ -66,9 +67,9 @@ def counted(rig, proxy, requests):
     clients = [Client(proxy) for _ in range(proxy.threads * CONNECTIONS)]
     for _ in range(requests // len(clients)):
         for client in clients:
-            client.send("/small")
+            client.send(path)
         for client in clients:
-            client.answer()
+            client.answer(end)
     for client in clients:
         client.close()
     rig.stop(process)

@@ -8,6 +8,7 @@ import argparse
 import random
 import statistics
 
+import instructions
 import merge
 import proxies
 from client import load
@@ -25,6 +26,7 @@ def main():
     options.add_argument("--rounds", type=int, default=11)
     options.add_argument("--seconds", type=float, default=1.5)
     options.add_argument("--connections", type=int, default=64)
+    options.add_argument("--instructions", action="store_true", help="count those of users instead, whatever else runs")
     quick_option(options)
     options = options.parse_args()
     if options.quick:
@@ -42,6 +44,11 @@ def main():
             proxies.haproxy(rig, "HAProxy again", ports[1], backend),
             proxies.Proxy("Archipel", [ARCHIPEL, "run", "archipel.toml"], ports[2], "image: here & Far1"),
         ]
+        if options.instructions:
+            counts = instructions.per_request(rig, compared[1:], 320, path="/images", end=b"]}")
+            for name, count in counts.items():
+                print(f"  {name:34}{count:10,} user instructions")
+            return
         pids = {proxy.name: rig.start(proxy.name, proxy.command, PROXY_CORE, proxy.port).pid for proxy in compared}
         items = merge.ask(ports[2], "here & Far1")[2]
         assert items == 2 * ITEMS, f"{items} items"
