@@ -60,7 +60,10 @@ fn problem(reply: &Reply, op: Option<OpId>) -> Problem {
     match reply {
         Reply::Unavailable => {
             unavailable("unreachable", "This site cannot execute the write for now; nothing was executed")
-                .detail("its service cannot be reached, or it can keep no more writes for other sites")
+                .detail(
+                    "its service cannot be reached or has not made what the write names, or it can keep no more writes \
+                     for other sites",
+                )
         }
         Reply::NotGood => unavailable("replica-not-good", "The replica at this site takes no writes for now")
             .detail("it is behind the others, or has diverged from them"),

@@ -77,6 +77,10 @@ async fn is_to_come(core: &Core, state: &State, named: &Named, by: &Site) -> boo
     let others = named.sites.iter().filter(|site| *site != here && members.contains(site));
     let asked: Vec<&Site> = if members.contains(by) { vec![by] } else { others.collect() };
     for site in asked {
+        // Whoever asks has one of few places: it is not kept for as long as a site is away.
+        if !peers::is_up(state, site) {
+            return true;
+        }
         let name = Bytes::copy_from_slice(named.meta.0.as_bytes());
         let answer = peers::exchange(core, site, Method::POST, wire::THERE, name).await;
         // One that does not say so may know better later.
