@@ -15,8 +15,12 @@ pub fn noted(line: &str, fields: &[(String, String)], body: &[u8]) -> String {
 }
 
 /// A document of the mesh's, and `Scope-Sites`, without how many milliseconds a site took: on a busy machine it is not
-/// none on both paths.
+/// none on both paths. And without what became of asking B, which nobody reaches, beside A (`|`): whether it was asked at all
+/// is a matter of when A answered.
 fn timeless(message: &str) -> String {
+    let message = ["cancelled", "unreachable"]
+        .iter()
+        .fold(message.to_owned(), |text, error| text.replace(&format!(r#", \"B\";error={error}"#), ""));
     let mut parts = message.split("ms");
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
