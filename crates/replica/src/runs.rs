@@ -11,7 +11,7 @@ use crate::event::{Message, Timer};
 use crate::machine::Machine;
 use crate::map::ReplicaMap;
 use crate::operation::Meta;
-use crate::record::Stage;
+use crate::record::{Running, Stage};
 use crate::version::Version;
 
 impl Machine {
@@ -56,9 +56,8 @@ impl Machine {
         let found = nameless.filter(|(_, entry)| entry.is_undecided() && !entry.map.chosen);
         let found = found.into_iter().find(|(_, entry)| own(&entry.map).as_ref() == Some(&since));
         let Some((from, entry)) = found.map(|(from, entry)| (from.clone(), entry)) else { return true };
-        let Some(running) = entry.running.as_ref().filter(|running| running.stage == Stage::InDoubt) else {
-            return false;
-        };
+        let rests = |running: &&Running| matches!(running.stage, Stage::InDoubt | Stage::Waiting);
+        let Some(running) = entry.running.as_ref().filter(rests) else { return false };
         let op = running.execution.op.clone();
         self.touch(&from);
         self.rename(&from, map.meta.clone());

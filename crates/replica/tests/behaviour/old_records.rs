@@ -115,20 +115,26 @@ fn a_name_of_which_nobody_knows_more_is_forgotten() {
     }
 }
 
-#[test]
-fn a_creation_in_doubt_that_others_know_by_its_name_is_looked_for_by_it() {
+/// A makes what its service names, and B hears of it. Then A has the records that it had when it had asked its service, or
+/// when it was to ask again, which it does at `@weak` only.
+fn finds_its_name(level: Level, waits: bool) {
     let mut stages = [("A", Stage::new("A")), ("B", Stage::new("B"))];
     let (naming, sites) = (Naming::FirstReplica, [site("A"), site("B")].into());
-    let subject = Subject::New { naming, level: Level::Eventual, sites };
-    let effects = stages[0].1.write(1, subject, Class::Create, Doubt::Ask);
+    let subject = Subject::New { naming, level, sites };
+    let mut effects = stages[0].1.write(1, subject, Class::Create, Doubt::Ask);
+    if waits {
+        stages[0].1.ends(&effects, Outcome::NotExecuted);
+    }
     let old = stages[0].1.disk.clone();
+    if waits {
+        effects = stages[0].1.on(Event::Fired(Timer::Retry(Meta("~A/1".into()))));
+    }
     let local = Some(LocalId("a-1".into()));
     let effects = stages[0].1.ends(&effects, Outcome::Done { status: 201, local: local.clone() });
     for message in messages(&effects, "B") {
         stages[1].1.on(Event::Received { from: site("A"), message: message.clone() });
     }
     let effects = give_back(&mut stages[0].1, "A", old);
-    assert_eq!(stages[0].1.machine.in_doubt().count(), 1);
     talk(&mut stages, from("A", effects));
     let asked = fires(&mut stages, 1, Timer::Deliver(site("A")));
     let probe =
@@ -139,4 +145,10 @@ fn a_creation_in_doubt_that_others_know_by_its_name_is_looked_for_by_it() {
     assert!(stages[0].1.machine.is_readable(&name));
     assert_eq!(stages[0].1.machine.in_doubt().count(), 0);
     assert_eq!(stages[0].1.machine.resources().collect::<Vec<_>>(), [&name], "the name before is gone");
+}
+
+#[test]
+fn a_creation_that_others_know_by_its_name_is_looked_for_by_it() {
+    finds_its_name(Level::Eventual, false);
+    finds_its_name(Level::Weak, true);
 }
