@@ -16,8 +16,8 @@ Examples:
 
 The state of a site is what all sites say of it: alive, suspect, dead, left or revoked. Whether it
 can be reached is what this site found out: a site can be alive and yet not be reachable from here.
-Requests are sent to sites that are reachable and not in quarantine. A site of a version that this one does
-not understand is not reachable; a line below the table says so.")]
+Requests are sent to sites that are reachable and not in quarantine. A site of a version that this
+one does not understand is not reachable; a line below the table says so.")]
 pub(crate) struct SitesCommand {
     /// Everything that is known, for programs.
     #[arg(long)]

@@ -121,3 +121,36 @@ pub fn metrics(view: &View, traffic: &Traffic) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use link::{Authority, Misfit, Speaks};
+
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn a_site_says_which_version_it_is_spoken_to_in_or_why_it_is_not() {
+        let text = "site = 'A'\nprofile = 'rest'\nidentity = '.'\n[services.image]\npublic = ['127.0.0.1:0']\nupstreams = ['http://127.0.0.1:1']\n\
+            [link]\nlisten = '127.0.0.1:0'\n[peers.B]\naddress = '127.0.0.1:2'\n[peers.C]\naddress = '127.0.0.1:3'\n";
+        let directory = tempfile::tempdir().unwrap();
+        Authority::create("Test").unwrap().issue("A").unwrap().save(directory.path()).unwrap();
+        let config = Config::read("the file", text, directory.path()).unwrap();
+        let speaks = |oldest, newest| Speaks::new(oldest, newest).unwrap();
+        let peer = |name, version: Option<u16>, misfit| PeerSeen {
+            site: scope::Site::new(name).unwrap(),
+            works: version.is_some(),
+            rtt: None,
+            version,
+            misfit,
+        };
+        let misfit = Misfit { ours: speaks(1, 2), theirs: speaks(4, 5) };
+        let shown =
+            sites(&View::of_file(&config), &[peer("B", Some(2), None), peer("C", None, Some(misfit))]);
+        let of =
+            |name: &str| shown["sites"].as_array().unwrap().iter().find(|site| site["site"] == name).unwrap();
+        assert_eq!((&of("B")["protocol"], of("B").get("misfit")), (&json!(2), None));
+        assert_eq!(of("C")["protocol"], Value::Null);
+        assert_eq!(of("C")["misfit"], misfit.to_string());
+    }
+}
