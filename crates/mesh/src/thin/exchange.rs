@@ -347,7 +347,7 @@ impl Teller<'_> {
             document = problem::within(&mut fields, document, member);
         }
         let mut out = self.seat.core.buffers.text();
-        put_status(&mut out, status);
+        put_status(&mut out, status, None);
         put_fields(&mut out, &fields);
         put_length(&mut out, document.len() as u64);
         let last = if whole {

@@ -13,6 +13,7 @@ use http::response::Parts;
 use http::{Request, StatusCode, Uri};
 use http_body::{Body as _, Frame};
 use http1guard::{Body, Head};
+use hyper::ext::ReasonPhrase;
 use scope::Plan;
 use tokio::net::tcp::WriteHalf;
 
@@ -61,7 +62,9 @@ pub(super) async fn carry_out(
     let (mut head, body) = response.into_parts();
     let framing = framing(&mut head, &body);
     let mut out = seat.core.buffers.text();
-    put_status(&mut out, head.status);
+    // The service's own words, which hyper keeps and its server writes.
+    let reason = head.extensions.get::<ReasonPhrase>().map(ReasonPhrase::as_bytes);
+    put_status(&mut out, head.status, reason);
     put_fields(&mut out, &head.headers);
     match framing {
         Framing::Length(length) => put_length(&mut out, length),

@@ -104,12 +104,12 @@ pub(super) async fn write_both(
     Ok(())
 }
 
-/// The first line of an answer.
-pub(super) fn put_status(out: &mut Vec<u8>, status: StatusCode) {
+/// The first line of an answer, with these words or the usual ones.
+pub(super) fn put_status(out: &mut Vec<u8>, status: StatusCode, reason: Option<&[u8]>) {
     out.extend_from_slice(b"HTTP/1.1 ");
     out.extend_from_slice(status.as_str().as_bytes());
     out.push(b' ');
-    out.extend_from_slice(status.canonical_reason().unwrap_or_default().as_bytes());
+    out.extend_from_slice(reason.unwrap_or(status.canonical_reason().unwrap_or_default().as_bytes()));
     out.extend_from_slice(b"\r\n");
 }
 
