@@ -18,9 +18,13 @@ pub fn noted(line: &str, fields: &[(String, String)], body: &[u8]) -> String {
 /// none on both paths. And without what became of asking B, which nobody reaches, beside A (`|`): whether it was asked at all
 /// is a matter of when A answered.
 fn timeless(message: &str) -> String {
-    let message = ["cancelled", "unreachable"]
-        .iter()
-        .fold(message.to_owned(), |text, error| text.replace(&format!(r#", \"B\";error={error}"#), ""));
+    const ASKED: &str = r#", \"B\";error="#;
+    let mut message = message.to_owned();
+    while let Some(start) = message.find(ASKED) {
+        let after = start + ASKED.len();
+        let end = message[after..].find([',', '\\']).map_or(message.len(), |end| after + end);
+        message.replace_range(start..end, "");
+    }
     let mut parts = message.split("ms");
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
