@@ -23,24 +23,35 @@ pub(crate) struct Text<'a> {
 
 /// An identifier that is mapped or hidden.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Hit {
+pub(crate) struct Hit<'a> {
     pub(crate) start: usize,
     pub(crate) end: usize,
-    pub(crate) seen: Seen,
+    pub(crate) seen: Seen<'a>,
 }
 
 /// Those in a text that start before `limit`, in order, none within another.
 ///
-/// UUIDs are first found, then looked up, so that the processor waits for many entries of a large table at once.
-pub(crate) fn hits(table: &Table, direction: Direction, text: Text<'_>, limit: usize, hits: &mut Vec<Hit>) {
+/// UUIDs are first found, then looked up, so that the processor waits for many leaves, and then for many entries, of a
+/// large table at once.
+pub(crate) fn hits<'a>(table: &'a Table, direction: Direction, text: Text<'_>, limit: usize) -> Vec<Hit<'a>> {
+    let mut hits = Vec::new();
     if table.has_uuids() {
         // As many as services write in a list.
         let mut found = Vec::with_capacity(text.bytes.len() / 128);
         uuids(text, |start, length, uuid| found.push((start, length, uuid)));
+        fetch(found.iter().map(|found| table.touch(found.2, direction)));
         let mut near = Vec::with_capacity(found.len());
-        near.extend(found.iter().filter_map(|found| Some((found, table.near(found.2, direction)?))));
+        for found in &found {
+            if let Some(at) = table.near(found.2, direction) {
+                near.push((found, at));
+            }
+        }
+        hits.reserve(near.len());
+        fetch(near.iter().map(|(found, near)| near.touch(found.2)));
         for ((start, length, uuid), near) in near {
-            if let Some(seen) = near.seen(*uuid, direction).filter(|_| *start < limit) {
+            if *start < limit
+                && let Some(seen) = near.seen(*uuid, direction)
+            {
                 hits.push(Hit { start: *start, end: start + length, seen });
             }
         }
@@ -51,12 +62,18 @@ pub(crate) fn hits(table: &Table, direction: Direction, text: Text<'_>, limit: u
                 hits.push(Hit { start, end: start + word.len(), seen });
             }
         });
-        apart(hits);
+        apart(&mut hits);
     }
+    hits
+}
+
+/// Reads what is looked at next, in a loop so short that the processor waits for many lines of memory at once.
+fn fetch(lines: impl Iterator<Item = bool>) {
+    std::hint::black_box(lines.fold(false, |all, line| all ^ line));
 }
 
 /// Puts in order what may be in two runs. Of two at one place, the longer stays; of two that overlap, the first.
-fn apart(hits: &mut Vec<Hit>) {
+fn apart(hits: &mut Vec<Hit<'_>>) {
     hits.sort_by_key(|hit| (hit.start, std::cmp::Reverse(hit.end)));
     let mut end = 0;
     hits.retain(|hit| {

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::id::Id;
+use crate::id::{Id, Known};
 use crate::trie::{Near, Trie, place};
 
 /// Which way a text goes, and so what is replaced in it.
@@ -78,10 +78,10 @@ impl<K> Default for Pairs<K> {
     }
 }
 
-/// What was found in a text, if it is anything.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
-    Mapped(Id),
+/// What was found in a text, if it is anything. Small: many are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen<'a> {
+    Mapped(Known<'a>),
     Hidden,
 }
 
@@ -184,8 +184,16 @@ impl Table {
         self.tokens.locals.len() > 0
     }
 
-    pub(crate) fn uuid(&self, uuid: u128, direction: Direction) -> Option<Seen> {
+    pub(crate) fn uuid(&self, uuid: u128, direction: Direction) -> Option<Seen<'_>> {
         self.near(uuid, direction)?.seen(uuid, direction)
+    }
+
+    /// Reads what [`Table::near`] reads, and says nothing of use.
+    #[inline]
+    pub(crate) fn touch(&self, uuid: u128, direction: Direction) -> bool {
+        let place = place(&uuid);
+        self.uuids.metas.touch(&place)
+            ^ (direction == Direction::ToService && self.uuids.locals.touch(&place))
     }
 
     /// None: it is none of ours. Else it may be, and what it is is read afterwards: of many, then, at once.
@@ -208,13 +216,12 @@ impl Table {
         }
     }
 
-    pub(crate) fn token(&self, token: &[u8], direction: Direction) -> Option<Seen> {
+    pub(crate) fn token(&self, token: &[u8], direction: Direction) -> Option<Seen<'_>> {
+        let mapped = |token| Seen::Mapped(Known::Token(token));
         match direction {
-            Direction::ToClient => {
-                self.tokens.metas.get(token).map(|meta| Seen::Mapped(Id::Token(meta.clone())))
-            }
+            Direction::ToClient => self.tokens.metas.get(token).map(mapped),
             Direction::ToService => match self.tokens.locals.get(token) {
-                Some(local) => Some(Seen::Mapped(Id::Token(local.clone()))),
+                Some(local) => Some(mapped(local)),
                 None => self.tokens.metas.get(token).map(|_| Seen::Hidden),
             },
         }
@@ -229,11 +236,18 @@ pub(crate) struct NearUuid<'a> {
     meta: Option<Near<'a, u128>>,
 }
 
-impl NearUuid<'_> {
+impl<'a> NearUuid<'a> {
+    /// Reads what [`NearUuid::seen`] reads, and says nothing of use.
+    #[inline]
+    pub(crate) fn touch(&self, uuid: u128) -> bool {
+        let is = |near: &Option<Near<'_, u128>>| near.as_ref().is_some_and(|near| near.is(&uuid));
+        is(&self.meta) ^ is(&self.local)
+    }
+
     /// What the UUID is that this was made for, in the direction that it was made for.
     #[inline]
-    pub(crate) fn seen(&self, uuid: u128, direction: Direction) -> Option<Seen> {
-        let mapped = |id: &u128| Seen::Mapped(Id::Uuid(*id));
+    pub(crate) fn seen(&self, uuid: u128, direction: Direction) -> Option<Seen<'a>> {
+        let mapped = |uuid| Seen::Mapped(Known::Uuid(uuid));
         let meta = || self.meta.as_ref().and_then(|near| near.get(&uuid));
         match direction {
             Direction::ToClient => meta().map(mapped),
