@@ -7,6 +7,8 @@
 //! No byte is looked at alone: of 64 at once, hyphens as far apart as those of a UUID are told, digits that a UUID
 //! without hyphens must have, and where words start and end.
 
+use memchr::memchr2;
+
 use crate::block::{BLOCK, blocks, equal, ids_among, sixteens_of_hex};
 use crate::id::{DASHED, PLAIN, all_hex, dashed, is_id, plain};
 use crate::table::{Direction, Seen, Shapes, Table};
@@ -110,31 +112,39 @@ fn uuids(text: Text<'_>, mut found: impl FnMut(usize, usize, u128)) {
 
 /// Those that look like a token.
 fn words<'a>(text: Text<'a>, shapes: &Shapes, mut found: impl FnMut(usize, &'a [u8])) {
+    let mut word = |start, end: usize| {
+        let own = text.coded(start, end);
+        if shapes.fit(text.bytes.get(own), end.wrapping_sub(own))
+            && let Some(word) = text.bytes.get(own..end)
+        {
+            found(own, word);
+        }
+    };
     // The zeros behind it end the last word.
     let (whole, last) = blocks(text.bytes);
+    let coded = memchr2(b'\\', b'%', text.bytes).is_some();
     // Whether the byte before is of an identifier. What goes on from before the text is none, so it starts nowhere.
     let mut inside = u64::from(is_id(text.before));
     let mut start = usize::MAX;
     for (index, block) in whole.iter().chain([&last]).enumerate() {
-        let place = |bits: u64| index * BLOCK + bits.trailing_zeros() as usize;
+        let place = |bit: u32| index * BLOCK + bit as usize;
         let are = ids_among(block);
-        let after = are << 1 | inside;
-        let (mut starts, mut ends) = (are & !after, !are & after);
-        if inside == 0 {
-            start = place(starts);
-            starts &= starts.wrapping_sub(1);
+        if inside == 1 && are != u64::MAX {
+            word(start, place(are.trailing_ones()));
+            start = usize::MAX;
         }
-        while ends != 0 {
-            let end = place(ends);
-            let own = text.coded(start, end);
-            if shapes.fit(text.bytes.get(own), end.wrapping_sub(own))
-                && let Some(word) = text.bytes.get(own..end)
-            {
-                found(own, word);
+        // After an escape, a word's first byte is another one. The first of a block may be after one, too.
+        let escaped = if coded { (equal(block, b'\\') | equal(block, b'%')) << 1 | 1 } else { 0 };
+        let mut starts = are & !(are << 1 | inside) & (shapes.firsts(block) | escaped);
+        while starts != 0 {
+            let bit = starts.trailing_zeros();
+            starts &= starts - 1;
+            let after = bit + (are >> bit).trailing_ones();
+            if after < u64::BITS {
+                word(place(bit), place(after));
+            } else {
+                start = place(bit);
             }
-            start = place(starts);
-            starts &= starts.wrapping_sub(1);
-            ends &= ends - 1;
         }
         inside = are >> 63;
     }

@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
+use crate::block::{BLOCK, between};
 use crate::id::{Id, Known};
 use crate::trie::{Near, Trie, place};
 
@@ -264,11 +265,13 @@ impl<'a> NearUuid<'a> {
 pub(crate) struct Shapes {
     /// The bit n is set if some token with this first byte has, or had, n bytes, or 64 more.
     lengths: Arc<[u64; 256]>,
+    /// The lowest first byte, and the highest.
+    firsts: (u8, u8),
 }
 
 impl Default for Shapes {
     fn default() -> Self {
-        Shapes { lengths: Arc::new([0; 256]) }
+        Shapes { lengths: Arc::new([0; 256]), firsts: (u8::MAX, 0) }
     }
 }
 
@@ -279,7 +282,14 @@ impl Shapes {
             && let Some(lengths) = Arc::make_mut(&mut self.lengths).get_mut(usize::from(*first))
         {
             *lengths |= 1 << (token.len() & 63);
+            self.firsts = (self.firsts.0.min(*first), self.firsts.1.max(*first));
         }
+    }
+
+    /// Which bytes may be the first of a token.
+    #[inline]
+    pub(crate) fn firsts(&self, block: &[u8; BLOCK]) -> u64 {
+        between(block, self.firsts.0, self.firsts.1)
     }
 
     /// Whether a word with this first byte and length may be a token.
