@@ -22,6 +22,13 @@ pub(crate) fn equal(block: &[u8; BLOCK], byte: u8) -> u64 {
     which(block, |bytes| bytes.simd_eq(byte))
 }
 
+/// Which are one of these bytes, or one between them.
+#[inline]
+pub(crate) fn between(block: &[u8; BLOCK], low: u8, high: u8) -> u64 {
+    let (low, high) = (u8x16::splat(low), u8x16::splat(high));
+    which(block, |bytes| bytes.max(low).min(high).simd_eq(bytes))
+}
+
 /// Which are of identifiers.
 #[inline]
 pub(crate) fn ids_among(block: &[u8; BLOCK]) -> u64 {
@@ -67,6 +74,7 @@ mod tests {
             };
             assert_eq!(ids_among(&bytes), bits(&is_id));
             assert_eq!(equal(&bytes, b'"'), bits(&|byte| byte == b'"'));
+            assert_eq!(between(&bytes, b'1', b'~'), bits(&|byte| (b'1'..=b'~').contains(&byte)));
         }
     }
 

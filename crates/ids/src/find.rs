@@ -7,6 +7,8 @@
 //! No byte is looked at alone: of 64 at once, hyphens as far apart as those of a UUID are told, digits that a UUID
 //! without hyphens must have, and where words start and end.
 
+use memchr::memchr2;
+
 use crate::block::{BLOCK, blocks, equal, ids_among, sixteens_of_hex};
 use crate::id::{DASHED, PLAIN, all_hex, dashed, is_id, plain};
 use crate::table::{Direction, Seen, Shapes, Table};
@@ -23,24 +25,35 @@ pub(crate) struct Text<'a> {
 
 /// An identifier that is mapped or hidden.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Hit {
+pub(crate) struct Hit<'a> {
     pub(crate) start: usize,
     pub(crate) end: usize,
-    pub(crate) seen: Seen,
+    pub(crate) seen: Seen<'a>,
 }
 
 /// Those in a text that start before `limit`, in order, none within another.
 ///
-/// UUIDs are first found, then looked up, so that the processor waits for many entries of a large table at once.
-pub(crate) fn hits(table: &Table, direction: Direction, text: Text<'_>, limit: usize, hits: &mut Vec<Hit>) {
+/// UUIDs are first found, then looked up, so that the processor waits for many leaves, and then for many entries, of a
+/// large table at once.
+pub(crate) fn hits<'a>(table: &'a Table, direction: Direction, text: Text<'_>, limit: usize) -> Vec<Hit<'a>> {
+    let mut hits = Vec::new();
     if table.has_uuids() {
         // As many as services write in a list.
         let mut found = Vec::with_capacity(text.bytes.len() / 128);
         uuids(text, |start, length, uuid| found.push((start, length, uuid)));
+        fetch(found.iter().map(|found| table.touch(found.2, direction)));
         let mut near = Vec::with_capacity(found.len());
-        near.extend(found.iter().filter_map(|found| Some((found, table.near(found.2, direction)?))));
+        for found in &found {
+            if let Some(at) = table.near(found.2, direction) {
+                near.push((found, at));
+            }
+        }
+        hits.reserve(near.len());
+        fetch(near.iter().map(|(found, near)| near.touch(found.2)));
         for ((start, length, uuid), near) in near {
-            if let Some(seen) = near.seen(*uuid, direction).filter(|_| *start < limit) {
+            if *start < limit
+                && let Some(seen) = near.seen(*uuid, direction)
+            {
                 hits.push(Hit { start: *start, end: start + length, seen });
             }
         }
@@ -51,12 +64,18 @@ pub(crate) fn hits(table: &Table, direction: Direction, text: Text<'_>, limit: u
                 hits.push(Hit { start, end: start + word.len(), seen });
             }
         });
-        apart(hits);
+        apart(&mut hits);
     }
+    hits
+}
+
+/// Reads what is looked at next, in a loop so short that the processor waits for many lines of memory at once.
+fn fetch(lines: impl Iterator<Item = bool>) {
+    std::hint::black_box(lines.fold(false, |all, line| all ^ line));
 }
 
 /// Puts in order what may be in two runs. Of two at one place, the longer stays; of two that overlap, the first.
-fn apart(hits: &mut Vec<Hit>) {
+fn apart(hits: &mut Vec<Hit<'_>>) {
     hits.sort_by_key(|hit| (hit.start, std::cmp::Reverse(hit.end)));
     let mut end = 0;
     hits.retain(|hit| {
@@ -93,31 +112,39 @@ fn uuids(text: Text<'_>, mut found: impl FnMut(usize, usize, u128)) {
 
 /// Those that look like a token.
 fn words<'a>(text: Text<'a>, shapes: &Shapes, mut found: impl FnMut(usize, &'a [u8])) {
+    let mut word = |start, end: usize| {
+        let own = text.coded(start, end);
+        if shapes.fit(text.bytes.get(own), end.wrapping_sub(own))
+            && let Some(word) = text.bytes.get(own..end)
+        {
+            found(own, word);
+        }
+    };
     // The zeros behind it end the last word.
     let (whole, last) = blocks(text.bytes);
+    let coded = memchr2(b'\\', b'%', text.bytes).is_some();
     // Whether the byte before is of an identifier. What goes on from before the text is none, so it starts nowhere.
     let mut inside = u64::from(is_id(text.before));
     let mut start = usize::MAX;
     for (index, block) in whole.iter().chain([&last]).enumerate() {
-        let place = |bits: u64| index * BLOCK + bits.trailing_zeros() as usize;
+        let place = |bit: u32| index * BLOCK + bit as usize;
         let are = ids_among(block);
-        let after = are << 1 | inside;
-        let (mut starts, mut ends) = (are & !after, !are & after);
-        if inside == 0 {
-            start = place(starts);
-            starts &= starts.wrapping_sub(1);
+        if inside == 1 && are != u64::MAX {
+            word(start, place(are.trailing_ones()));
+            start = usize::MAX;
         }
-        while ends != 0 {
-            let end = place(ends);
-            let own = text.coded(start, end);
-            if shapes.fit(text.bytes.get(own), end.wrapping_sub(own))
-                && let Some(word) = text.bytes.get(own..end)
-            {
-                found(own, word);
+        // After an escape, a word's first byte is another one. The first of a block may be after one, too.
+        let escaped = if coded { (equal(block, b'\\') | equal(block, b'%')) << 1 | 1 } else { 0 };
+        let mut starts = are & !(are << 1 | inside) & (shapes.firsts(block) | escaped);
+        while starts != 0 {
+            let bit = starts.trailing_zeros();
+            starts &= starts - 1;
+            let after = bit + (are >> bit).trailing_ones();
+            if after < u64::BITS {
+                word(place(bit), place(after));
+            } else {
+                start = place(bit);
             }
-            start = place(starts);
-            starts &= starts.wrapping_sub(1);
-            ends &= ends - 1;
         }
         inside = are >> 63;
     }

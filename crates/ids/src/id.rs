@@ -27,20 +27,42 @@ impl Id {
         let fits = (1..=MOST_BYTES).contains(&text.len()) && text.iter().all(|byte| is_id(*byte));
         fits.then(|| Id::Token(text.into()))
     }
+}
 
-    /// Writes it in the place of `found`: a UUID with hyphens or capitals only if that had them.
-    pub(crate) fn write(&self, found: &[u8], to: &mut Vec<u8>) {
+/// An identifier where a table has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known<'a> {
+    Uuid(&'a u128),
+    Token(&'a Arc<[u8]>),
+}
+
+impl Known<'_> {
+    /// Puts it in the place of `found`, with which the text ends: a UUID with hyphens or capitals only if that had
+    /// them.
+    #[inline]
+    pub(crate) fn replace(self, found: &[u8], text: &mut Vec<u8>) {
+        let start = text.len().saturating_sub(found.len());
         match self {
-            Id::Uuid(uuid) => write_uuid(*uuid, found, to),
-            Id::Token(token) => to.extend_from_slice(token),
+            Known::Uuid(uuid) => write_uuid(*uuid, found, text.get_mut(start..).unwrap_or_default()),
+            Known::Token(token) => {
+                text.truncate(start);
+                text.extend_from_slice(token);
+            }
         }
     }
 
     /// Its usual spelling.
-    pub(crate) fn text(&self) -> String {
-        let mut text = Vec::new();
-        self.write(&[b'-'; DASHED], &mut text);
+    pub(crate) fn text(self) -> String {
+        let mut text = vec![b'-'; DASHED];
+        self.replace(&[b'-'; DASHED], &mut text);
         String::from_utf8_lossy(&text).into_owned()
+    }
+
+    pub(crate) fn id(self) -> Id {
+        match self {
+            Known::Uuid(uuid) => Id::Uuid(*uuid),
+            Known::Token(token) => Id::Token(Arc::clone(token)),
+        }
     }
 }
 
@@ -76,6 +98,7 @@ pub(crate) fn uuid(text: &[u8]) -> Option<u128> {
     }
 }
 
+#[inline]
 pub(crate) fn dashed(text: &[u8; DASHED]) -> Option<u128> {
     if [text[8], text[13], text[18], text[23]] != [b'-'; 4] {
         return None;
@@ -138,20 +161,19 @@ pub(crate) fn all_hex<const N: usize>(text: &[u8; N]) -> bool {
     all
 }
 
-fn write_uuid(uuid: u128, found: &[u8], to: &mut Vec<u8>) {
-    let capitals = has_capitals(found);
-    let digits = digits_of(uuid, capitals);
-    if found.len() != DASHED {
-        to.extend_from_slice(&digits);
-        return;
+/// The hyphens are there already. Written in its place: who reads at once what was just written in parts has to wait.
+#[inline]
+fn write_uuid(uuid: u128, found: &[u8], to: &mut [u8]) {
+    let digits = digits_of(uuid, has_capitals(found));
+    if let Ok(to) = <&mut [u8; PLAIN]>::try_from(&mut *to) {
+        *to = digits;
+    } else if let Ok(to) = <&mut [u8; DASHED]>::try_from(to) {
+        to[..8].copy_from_slice(&digits[..8]);
+        to[9..13].copy_from_slice(&digits[8..12]);
+        to[14..18].copy_from_slice(&digits[12..16]);
+        to[19..23].copy_from_slice(&digits[16..20]);
+        to[24..].copy_from_slice(&digits[20..]);
     }
-    let mut text = [b'-'; DASHED];
-    text[..8].copy_from_slice(&digits[..8]);
-    text[9..13].copy_from_slice(&digits[8..12]);
-    text[14..18].copy_from_slice(&digits[12..16]);
-    text[19..23].copy_from_slice(&digits[16..20]);
-    text[24..].copy_from_slice(&digits[20..]);
-    to.extend_from_slice(&text);
 }
 
 /// Whether a UUID has capitals and no other letters: then its greatest byte is one.
@@ -183,18 +205,25 @@ mod tests {
     use super::*;
 
     const UUID: &str = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9";
+    const OTHER: &str = "ffffffff-4e5f-6071-8293-00000000000a";
 
     #[test]
     fn a_uuid_is_the_same_however_it_is_spelled_and_keeps_its_spelling() {
-        let plain = UUID.replace('-', "");
-        let id = Id::read(UUID.as_bytes()).unwrap();
-        for spelling in [UUID.to_owned(), UUID.to_uppercase(), plain.to_uppercase(), plain] {
-            assert_eq!(Id::read(spelling.as_bytes()).as_ref(), Some(&id));
-            let mut written = Vec::new();
-            id.write(spelling.as_bytes(), &mut written);
-            assert_eq!(String::from_utf8(written).unwrap(), spelling);
+        let uuid = uuid(UUID.as_bytes()).unwrap();
+        let forms: [fn(&str) -> String; 4] = [
+            str::to_owned,
+            str::to_uppercase,
+            |text| text.replace('-', ""),
+            |text| text.replace('-', "").to_uppercase(),
+        ];
+        for form in forms {
+            let (spelling, found) = (form(UUID), form(OTHER));
+            assert_eq!(Id::read(spelling.as_bytes()), Some(Id::Uuid(uuid)));
+            let mut written = format!("/{found}").into_bytes();
+            Known::Uuid(&uuid).replace(found.as_bytes(), &mut written);
+            assert_eq!(String::from_utf8(written).unwrap(), format!("/{spelling}"));
         }
-        assert_eq!(id.text(), UUID);
+        assert_eq!(Known::Uuid(&uuid).text(), UUID);
     }
 
     #[test]

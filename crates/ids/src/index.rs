@@ -60,10 +60,9 @@ impl<V> Index<V> {
     }
 
     fn found(&self, text: Text<'_>) -> Vec<&V> {
-        let mut hits = Vec::new();
-        find::hits(&self.table, Direction::ToService, text, usize::MAX, &mut hits);
+        let hits = find::hits(&self.table, Direction::ToService, text, usize::MAX);
         let ids = hits.into_iter().filter_map(|hit| match hit.seen {
-            Seen::Mapped(id) => Some(id),
+            Seen::Mapped(id) => Some(id.id()),
             Seen::Hidden => None,
         });
         let ids: std::collections::BTreeSet<Id> = ids.collect();

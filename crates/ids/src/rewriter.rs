@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::{Buf, Bytes};
 use memchr::memchr;
 
-use crate::find::{self, Hit, Text, opens_escape};
+use crate::find::{self, Text, opens_escape};
 use crate::id::{DASHED, MOST_BYTES, is_id};
 use crate::spelling::{Counted, Quotes, Spelling};
 use crate::table::{Direction, Seen, Table};
@@ -63,7 +63,6 @@ pub struct Rewriter {
     seen: usize,
     rewritten: u64,
     refused: Option<Refused>,
-    hits: Vec<Hit>,
 }
 
 impl Rewriter {
@@ -83,7 +82,6 @@ impl Rewriter {
             seen: 0,
             rewritten: 0,
             refused: None,
-            hits: Vec::new(),
         }
     }
 
@@ -175,14 +173,13 @@ impl Rewriter {
     /// Passes on the bytes up to `limit`, or up to the end of an identifier across it. Says how many.
     fn scan(&mut self, bytes: &Bytes, limit: usize, out: &mut impl Extend<Bytes>) -> Result<usize, Refused> {
         let text = Text { bytes, before: self.before, json: true };
-        let mut hits = std::mem::take(&mut self.hits);
-        find::hits(&self.table, self.direction, text, limit, &mut hits);
+        let hits = find::hits(&self.table, self.direction, text, limit);
         let (mut quotes, mut counted) = (self.quotes, Counted::new(bytes, self.quotes));
         let (mut copied, mut passed) = (0, 0);
         let mut copy = Vec::new();
         let mut refused = None;
         let escapes = !hits.is_empty() && memchr(b'\\', bytes).is_some();
-        for hit in hits.drain(..) {
+        for hit in hits {
             if escapes {
                 quotes.pass(bytes.get(passed..hit.start).unwrap_or_default());
                 passed = hit.start;
@@ -196,8 +193,8 @@ impl Rewriter {
                     if copy.capacity() == 0 {
                         copy.reserve(bytes.len() + DASHED);
                     }
-                    copy.extend_from_slice(bytes.get(copied..hit.start).unwrap_or_default());
-                    id.write(found, &mut copy);
+                    copy.extend_from_slice(bytes.get(copied..hit.end).unwrap_or_default());
+                    id.replace(found, &mut copy);
                     copied = hit.end;
                     self.rewritten += 1;
                 }
@@ -207,8 +204,6 @@ impl Rewriter {
                 }
             }
         }
-        hits.clear();
-        self.hits = hits;
         let end = refused.as_ref().map_or(limit.max(copied), |(start, _)| *start);
         if copied == 0 {
             emit(bytes.slice(..end), out);

@@ -2,7 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::id::Id;
+use crate::block::{BLOCK, between};
+use crate::id::{Id, Known};
 use crate::trie::{Near, Trie, place};
 
 /// Which way a text goes, and so what is replaced in it.
@@ -78,10 +79,10 @@ impl<K> Default for Pairs<K> {
     }
 }
 
-/// What was found in a text, if it is anything.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
-    Mapped(Id),
+/// What was found in a text, if it is anything. Small: many are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen<'a> {
+    Mapped(Known<'a>),
     Hidden,
 }
 
@@ -184,8 +185,16 @@ impl Table {
         self.tokens.locals.len() > 0
     }
 
-    pub(crate) fn uuid(&self, uuid: u128, direction: Direction) -> Option<Seen> {
+    pub(crate) fn uuid(&self, uuid: u128, direction: Direction) -> Option<Seen<'_>> {
         self.near(uuid, direction)?.seen(uuid, direction)
+    }
+
+    /// Reads what [`Table::near`] reads, and says nothing of use.
+    #[inline]
+    pub(crate) fn touch(&self, uuid: u128, direction: Direction) -> bool {
+        let place = place(&uuid);
+        self.uuids.metas.touch(&place)
+            ^ (direction == Direction::ToService && self.uuids.locals.touch(&place))
     }
 
     /// None: it is none of ours. Else it may be, and what it is is read afterwards: of many, then, at once.
@@ -208,13 +217,12 @@ impl Table {
         }
     }
 
-    pub(crate) fn token(&self, token: &[u8], direction: Direction) -> Option<Seen> {
+    pub(crate) fn token(&self, token: &[u8], direction: Direction) -> Option<Seen<'_>> {
+        let mapped = |token| Seen::Mapped(Known::Token(token));
         match direction {
-            Direction::ToClient => {
-                self.tokens.metas.get(token).map(|meta| Seen::Mapped(Id::Token(meta.clone())))
-            }
+            Direction::ToClient => self.tokens.metas.get(token).map(mapped),
             Direction::ToService => match self.tokens.locals.get(token) {
-                Some(local) => Some(Seen::Mapped(Id::Token(local.clone()))),
+                Some(local) => Some(mapped(local)),
                 None => self.tokens.metas.get(token).map(|_| Seen::Hidden),
             },
         }
@@ -229,11 +237,18 @@ pub(crate) struct NearUuid<'a> {
     meta: Option<Near<'a, u128>>,
 }
 
-impl NearUuid<'_> {
+impl<'a> NearUuid<'a> {
+    /// Reads what [`NearUuid::seen`] reads, and says nothing of use.
+    #[inline]
+    pub(crate) fn touch(&self, uuid: u128) -> bool {
+        let is = |near: &Option<Near<'_, u128>>| near.as_ref().is_some_and(|near| near.is(&uuid));
+        is(&self.meta) ^ is(&self.local)
+    }
+
     /// What the UUID is that this was made for, in the direction that it was made for.
     #[inline]
-    pub(crate) fn seen(&self, uuid: u128, direction: Direction) -> Option<Seen> {
-        let mapped = |id: &u128| Seen::Mapped(Id::Uuid(*id));
+    pub(crate) fn seen(&self, uuid: u128, direction: Direction) -> Option<Seen<'a>> {
+        let mapped = |uuid| Seen::Mapped(Known::Uuid(uuid));
         let meta = || self.meta.as_ref().and_then(|near| near.get(&uuid));
         match direction {
             Direction::ToClient => meta().map(mapped),
@@ -250,11 +265,13 @@ impl NearUuid<'_> {
 pub(crate) struct Shapes {
     /// The bit n is set if some token with this first byte has, or had, n bytes, or 64 more.
     lengths: Arc<[u64; 256]>,
+    /// The lowest first byte, and the highest.
+    firsts: (u8, u8),
 }
 
 impl Default for Shapes {
     fn default() -> Self {
-        Shapes { lengths: Arc::new([0; 256]) }
+        Shapes { lengths: Arc::new([0; 256]), firsts: (u8::MAX, 0) }
     }
 }
 
@@ -265,7 +282,14 @@ impl Shapes {
             && let Some(lengths) = Arc::make_mut(&mut self.lengths).get_mut(usize::from(*first))
         {
             *lengths |= 1 << (token.len() & 63);
+            self.firsts = (self.firsts.0.min(*first), self.firsts.1.max(*first));
         }
+    }
+
+    /// Which bytes may be the first of a token.
+    #[inline]
+    pub(crate) fn firsts(&self, block: &[u8; BLOCK]) -> u64 {
+        between(block, self.firsts.0, self.firsts.1)
     }
 
     /// Whether a word with this first byte and length may be a token.

@@ -15,9 +15,8 @@ impl Table {
     /// service. What is not an identifier of ours stays to the byte.
     pub fn rewrite<'a>(&self, text: &'a str, direction: Direction) -> Result<Cow<'a, str>, Refused> {
         let decoded = Decoded::read(text);
-        let mut hits = Vec::new();
         let whole = Text { bytes: decoded.bytes(), before: 0, json: false };
-        find::hits(self, direction, whole, usize::MAX, &mut hits);
+        let hits = find::hits(self, direction, whole, usize::MAX);
         if hits.is_empty() {
             return Ok(Cow::Borrowed(text));
         }
@@ -30,7 +29,8 @@ impl Table {
             };
             let before = text.as_bytes().get(copied..decoded.origin(hit.start)).unwrap_or_default();
             written.extend_from_slice(before);
-            id.write(found, &mut written);
+            written.extend_from_slice(found);
+            id.replace(found, &mut written);
             copied = decoded.origin(hit.end);
         }
         written.extend_from_slice(text.as_bytes().get(copied..).unwrap_or_default());

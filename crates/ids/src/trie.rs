@@ -96,12 +96,23 @@ impl<K: Ord + Clone> Trie<K> {
     /// Where the key of this place is, if it is there at all. Reads none of the entries.
     #[inline]
     pub(crate) fn near(&self, place: &Place) -> Option<Near<'_, K>> {
-        let leaf = self.nodes.get(place.node)?.get(place.leaf)?;
+        let leaf = self.leaf(place)?;
         if leaf.bits & place.bit == 0 {
             return None;
         }
         let rank = (leaf.bits & (place.bit - 1)).count_ones() as usize;
         Some(Near { leaf, entry: leaf.entries.get(rank)? })
+    }
+
+    /// Reads the same, and says nothing of use.
+    #[inline]
+    pub(crate) fn touch(&self, place: &Place) -> bool {
+        self.leaf(place).is_some_and(|leaf| leaf.bits & 1 == 1)
+    }
+
+    #[inline]
+    fn leaf(&self, place: &Place) -> Option<&Leaf<K>> {
+        self.nodes.get(place.node)?.get(place.leaf)
     }
 
     /// Sets the value of a key. Gives the one that it had.
@@ -110,7 +121,7 @@ impl<K: Ord + Clone> Trie<K> {
         K: Borrow<Q>,
     {
         let place = place(key.borrow());
-        let leaf = self.leaf(&place)?;
+        let leaf = self.own_leaf(&place)?;
         match leaf.at(place.bit, key.borrow()) {
             Ok(at) => {
                 let old = Arc::make_mut(&mut leaf.entries).get_mut(at).map(|entry| &mut entry.value)?;
@@ -136,7 +147,7 @@ impl<K: Ord + Clone> Trie<K> {
         K: Borrow<Q>,
     {
         let value = self.get(key)?.clone();
-        let leaf = self.leaf(&place(key))?;
+        let leaf = self.own_leaf(&place(key))?;
         leaf.entries = leaf.entries.iter().filter(|entry| entry.key.borrow() != key).cloned().collect();
         leaf.bits = leaf.entries.iter().fold(0, |bits, entry| bits | place(entry.key.borrow()).bit);
         self.entries -= 1;
@@ -144,7 +155,7 @@ impl<K: Ord + Clone> Trie<K> {
     }
 
     /// A leaf, whose node is copied from here on if others share it. There is always one.
-    fn leaf(&mut self, place: &Place) -> Option<&mut Leaf<K>> {
+    fn own_leaf(&mut self, place: &Place) -> Option<&mut Leaf<K>> {
         let node = Arc::make_mut(&mut self.nodes).get_mut(place.node)?;
         Arc::make_mut(node).get_mut(place.leaf)
     }
@@ -164,7 +175,16 @@ impl<'a, K: Ord> Near<'a, K> {
     where
         K: Borrow<Q>,
     {
-        if self.entry.key.borrow() == key { Some(&self.entry.value) } else { self.search(key) }
+        if self.is(key) { Some(&self.entry.value) } else { self.search(key) }
+    }
+
+    /// Whether the first entry that [`Near::get`] reads is its own.
+    #[inline]
+    pub(crate) fn is<Q: Ord + ?Sized>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+    {
+        self.entry.key.borrow() == key
     }
 
     /// Unless two keys of the leaf have one bit, it is not there.

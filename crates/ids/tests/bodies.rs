@@ -31,6 +31,23 @@ fn ids_are_found_wherever_services_write_them() {
     }
 }
 
+// Bytes are looked at 64 at a time: each place of a word, and of the escape before it, is one at which two meet.
+#[test]
+fn words_are_found_wherever_they_stand_also_right_after_an_escape() {
+    let long = "7".repeat(128);
+    let table = table(&[("cart-1", "7"), ("cart-2", "700700"), ("cart-3", &long)]);
+    for spaces in 0..=64 {
+        let before = " ".repeat(spaces);
+        for (local, meta) in [("7", "cart-1"), ("700700", "cart-2"), (long.as_str(), "cart-3")] {
+            for body in [r#"["S@"]"#, r#"["S\n@", "x"]"#, r#"["S%2F@\t@"]"#, r#"["S\u00e9@ x@ x"]"#] {
+                let body = body.replace('S', &before);
+                let expected = body.replace("x@", &format!("x{local}")).replace('@', meta);
+                assert_eq!(to_client(&table, &body.replace('@', local)), expected);
+            }
+        }
+    }
+}
+
 #[test]
 fn what_only_looks_like_an_id_stays() {
     let mut table = table(&UUIDS);
