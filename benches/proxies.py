@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from rig import ARCHIPEL, ROOT
 
-# Resolves to the site itself: the same forwarding as the others do, after reading, planning and minting a key. The other
-# service is not asked; to read what is said of it takes time all the same.
-SCOPE = "compute: Site2 | Site3, image: here"
-JSON_SCOPE = '{"compute":"Site2 | Site3","image":"here"}'
+# Resolves to the site itself: the same forwarding as the others do, after reading, planning and minting a key. What other
+# services get is not asked for; to read it takes time all the same.
+SCOPE = "*: Site2 | Site3, image: here"
+JSON_SCOPE = '{"*":"Site2 | Site3","image":"here"}'
 
 SMALL = (
     '{"servers":[{"id":"3f0d2f4e-7d0f-4f0e-9a8e-2e5f7a1c9b10","name":"vm-1","status":"ACTIVE"},'
@@ -106,7 +106,7 @@ core.register_action("scope", {"http-req"}, function(txn)
   local text = txn.sf:req_fhdr("x-scope")
   if text and text ~= "" then
     local scope = {}
-    for service, location in string.gmatch(text, "([%w_.-]+)%s*:%s*([^,]+)") do
+    for service, location in string.gmatch(text, "([%w_.*-]+)%s*:%s*([^,]+)") do
       local sites = { operator = string.match(location, "[&|;^]") }
       for site in string.gmatch(location, "[%w_.-]+") do sites[#sites + 1] = site end
       scope[service] = sites
