@@ -63,6 +63,11 @@ class Rig:
                 time.sleep(0.05)
         raise RuntimeError(f"{name} did not start:\n{(self.dir / f'{name}.log').read_text()[-2000:]}")
 
+    def spin(self, core):
+        """Keeps a core from halting: its time is anybody's who wants it."""
+        command = ["taskset", "-c", str(core), "chrt", "--idle", "0", sys.executable, "-c", "while True: pass"]
+        self.running.append(subprocess.Popen(command, stdin=subprocess.DEVNULL))
+
     def stop(self, process):
         self.running.remove(process)
         process.terminate()

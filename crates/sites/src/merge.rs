@@ -331,6 +331,18 @@ impl Machine {
         self.notice(Notice::Objected);
     }
 
+    /// Nobody has later vitals of this life of ours than we: they were made up, and ours would count nowhere any more. A new
+    /// life's do.
+    fn object_to_vitals(&mut self, vitals: &Vitals<'_>) {
+        let Some(own) = self.members.get(OWN).filter(|_| !self.leaving) else { return };
+        let epoch = own.record.epoch;
+        if vitals.epoch == epoch && vitals.tick > own.tick {
+            self.new_epoch(epoch.saturating_add(1));
+            self.objected = true;
+            self.notice(Notice::Objected);
+        }
+    }
+
     /// This site has a new identity from now on. That is a new life: nothing that is said of the old one
     /// is about it.
     pub fn set_identity(&mut self, identity: Identity, now: Time, effects: &mut Vec<Effect>) {
@@ -366,7 +378,10 @@ impl Machine {
     fn told_vitals(&mut self, vitals: Vitals<'_>, sender: &Sender<'_>) {
         let of_sender = vitals.site.is_empty();
         let name = if of_sender { sender.site.name() } else { vitals.site };
-        let Some(id) = self.members.find(name).filter(|id| *id != OWN) else { return };
+        let Some(id) = self.members.find(name) else { return };
+        if id == OWN {
+            return self.object_to_vitals(&vitals);
+        }
         let Some(member) = self.members.get_mut(id) else { return };
         let newer = member.record.epoch == vitals.epoch && vitals.tick > member.tick;
         if !newer || !vitals.coordinate.is_sane() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use planet::{Planet, fingerprint, identity, name, own, record, statement};
 use scope::{Code, Dialect, Site, View};
-use sites::{Event, Identity, Own, Reach, Seen, Status};
+use sites::{Effect, Event, Identity, Own, Reach, Seen, Status};
 
 fn site(number: u32) -> Site {
     Site::new(&name(number)).unwrap()
@@ -260,6 +260,36 @@ fn a_member_that_says_that_a_living_site_has_a_new_identity_is_not_believed() {
         let seen = seen(&planet, by, 3);
         assert_eq!((seen.status, &seen.record), (Status::Alive, &before), "at {by}");
     }
+}
+
+#[test]
+fn a_member_that_makes_up_what_another_says_of_itself_is_not_believed_for_long() {
+    let mut planet = settled(8);
+    // It counts far ahead of what the site itself has said, so that nothing of that would count any more.
+    let mut liar = Planet::acquainted(10, 8, 7);
+    liar.run_for(Duration::from_mins(30));
+    liar.with(3, |machine, _, _| machine.set_metrics([("load".into(), 0.001)].into())).unwrap();
+    liar.run_for(Duration::from_mins(1));
+    for _ in 0..20 {
+        let mut lies = Vec::new();
+        liar.run_for(Duration::from_secs(1));
+        liar.machines[5].as_mut().unwrap().on(Event::Tick, liar.now + Duration::from_secs(1), &mut lies);
+        for lie in lies {
+            if let Effect::Send { bytes, .. } = lie {
+                planet.on(0, Event::Datagram { from: site(5), identity: identity(5), bytes });
+            }
+        }
+    }
+    let load = |planet: &Planet, by| {
+        let view = planet.machine(by).snapshot();
+        view.metric(view.find(&name(3)).unwrap(), "load")
+    };
+    assert_eq!(load(&planet, 0), Some(0.001), "the lie was not understood");
+    planet.run_for(Duration::from_mins(2));
+    for by in (0..8).filter(|by| *by != 3) {
+        assert_eq!(load(&planet, by), Some(3.0), "at {by}");
+    }
+    assert!(planet.agree());
 }
 
 #[test]
