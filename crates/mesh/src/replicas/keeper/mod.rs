@@ -352,6 +352,10 @@ impl Keeper {
             Order::Coming(coming) => self.coming(coming),
             Order::LetGo(id) => self.let_go(id),
             Order::Fate(op, answer) => drop(answer.send(self.fate(&op))),
+            Order::IsDeleted(meta, answer) => {
+                let deleted = self.machine.status(&meta).is_some_and(|status| status.deleted);
+                let _ = answer.send(deleted);
+            }
             Order::Asked(from, asked, reply) => self.asked(from, asked, reply),
             Order::Admin(admin) => self.administer(admin),
             Order::Apply(snapshot) => self.core.apply(snapshot),
