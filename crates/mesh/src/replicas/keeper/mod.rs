@@ -235,6 +235,8 @@ struct Keeper {
     refusals: BTreeMap<Site, BTreeMap<Meta, u16>>,
     /// Sites that are known not to be reachable.
     down: BTreeSet<Site>,
+    /// Revoked, and no site any more.
+    out: BTreeSet<Site>,
     news: UnboundedSender<News>,
     places: Rc<Semaphore>,
     waits: Rc<Waits>,
@@ -278,6 +280,7 @@ impl Keeper {
             outboxes: Outboxes::default(),
             refusals: BTreeMap::new(),
             down: BTreeSet::new(),
+            out: BTreeSet::new(),
             news,
             places: Rc::new(Semaphore::new(AT_ONCE)),
             waits: Rc::default(),
@@ -515,6 +518,14 @@ impl Keeper {
             if changed {
                 self.event(Event::Reach { site: site.clone(), up });
             }
+        }
+        // One that was given a new identity since is a member again.
+        let revoked = self.core.shared.revoked.all();
+        let out = revoked.iter().filter_map(|revocation| Site::new(revocation.site()));
+        let out: BTreeSet<Site> = out.filter(|site| !state.sites.members().contains(site)).collect();
+        let before = std::mem::replace(&mut self.out, out.clone());
+        for site in before.symmetric_difference(&out) {
+            self.event(Event::ShutOut { site: site.clone(), out: out.contains(site) });
         }
     }
 
