@@ -74,10 +74,11 @@ impl Machine {
             return Err(Reply::NotGood);
         }
         let seen = entry.resource.seen(&self.here);
-        if *class != Class::Create && !entry.resource.exists(&seen) {
-            return Err(Reply::NoResource);
+        if *class == Class::Create || entry.resource.exists(&seen) {
+            return Ok(());
         }
-        Ok(())
+        // What is still to be made here is there at another site, whose clients see it.
+        Err(if entry.resource.is_to_come(&self.here) { Reply::NotGood } else { Reply::NoResource })
     }
 
     /// Records it; it is then executed as soon as the resource is not busy.

@@ -37,7 +37,8 @@ impl Machine {
     /// Keeps in mind whether a site has something to confirm, and starts the timer.
     fn follow_up(&mut self, meta: &Meta, site: &Site) {
         self.watch(site);
-        let awaits = self.entries.get(meta).is_some_and(|entry| entry.awaits(site));
+        let awaits = |entry: &Entry| entry.awaits(site) && self.heeds(entry, site);
+        let awaits = self.entries.get(meta).is_some_and(awaits);
         let link = self.links.entry(site.clone()).or_default();
         if !awaits {
             link.owed.remove(meta);
@@ -151,6 +152,29 @@ impl Machine {
             (link.attempts, link.told) = (0, None);
             self.deliver_again(site);
         }
+    }
+
+    /// A site is shut out for good, or is not any more. What waits for its word alone goes, where it is to have no replica.
+    pub(crate) fn shut_out(&mut self, site: &Site, out: bool) {
+        let link = self.links.entry(site.clone()).or_default();
+        if std::mem::replace(&mut link.out, out) == out {
+            return;
+        }
+        let had = |entry: &Entry| !entry.is_member(site) && entry.map.involved().any(|own| own == site);
+        let metas = self.entries.iter().filter(|(_, entry)| had(entry)).map(|(meta, _)| meta.clone());
+        for meta in metas.collect::<Vec<_>>() {
+            self.touch(&meta);
+        }
+    }
+
+    /// Whether the word of another site counts: not of one that has no replica any more and will never be heard again.
+    fn heeds(&self, entry: &Entry, site: &Site) -> bool {
+        !self.links.get(site).is_some_and(|link| link.out) || entry.is_member(site)
+    }
+
+    /// The other sites whose word counts.
+    fn heeded(&self, entry: &Entry) -> Vec<Site> {
+        entry.others(&self.here).into_iter().filter(|site| self.heeds(entry, site)).collect()
     }
 
     /// A message from another site.
@@ -293,15 +317,16 @@ impl Machine {
         if more && idle {
             self.catch_up(meta, from);
         }
-        if self.entries.get(meta).is_some_and(|entry| entry.is_forgotten(&self.here)) {
+        if self.entries.get(meta).is_some_and(|entry| entry.is_forgotten(&self.heeded(entry))) {
             self.entries.remove(meta);
         }
     }
 
     /// Forgets what every replica has confirmed.
     pub(crate) fn prune(&mut self, meta: &Meta) {
+        let Some(heeded) = self.entries.get(meta).map(|entry| self.heeded(entry)) else { return };
         let Some(entry) = self.entries.get_mut(meta) else { return };
-        let pruned = entry.prune(&self.here);
+        let pruned = entry.prune(&heeded);
         for op in pruned.gone {
             self.call.ops.insert(op.id, None);
             self.call.effects.extend(op.body.map(Effect::Erase));
@@ -316,10 +341,7 @@ impl Machine {
     fn release(&mut self, meta: &Meta) {
         let Some(entry) = self.entries.get(meta) else { return };
         let busy = entry.running.as_ref().is_some_and(|running| running.stage == Stage::Sent);
-        if entry.is_member(&self.here)
-            || busy
-            || entry.others(&self.here).iter().any(|site| entry.awaits(site))
-        {
+        if entry.is_member(&self.here) || busy || self.heeded(entry).iter().any(|site| entry.awaits(site)) {
             return;
         }
         // Where the service has nothing of it, whatever has its name there is another's.

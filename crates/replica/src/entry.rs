@@ -91,15 +91,15 @@ impl Entry {
             && self.resource.progress.done == Version::default()
     }
 
-    /// Whether no site knows anything of it but its name: whoever made it was given back old records.
-    pub(crate) fn is_forgotten(&self, here: &Site) -> bool {
+    /// Whether no site, of these others, knows anything of it but its name: whoever made it was given back old records.
+    pub(crate) fn is_forgotten(&self, others: &[Site]) -> bool {
         let silent = |site: &Site| {
             let said = self.peers.get(site).and_then(|peer| peer.said.as_ref());
             said.is_some_and(|(known, _)| *known == Version::default())
         };
         let idle = self.running.is_none() && self.installing.is_none() && !self.fetching;
         let nothing = self.resource.progress.known == Version::default();
-        idle && nothing && self.map.involved().all(|site| site == here || silent(site))
+        idle && nothing && others.iter().all(silent)
     }
 
     /// Changes the map. Until the resource here was released, the service has it under the same id, also if
@@ -142,11 +142,11 @@ impl Entry {
             || (self.is_member(site) && !done.dominates(&self.resource.shared_known()))
     }
 
-    /// Forgets what can no longer change anything.
-    pub(crate) fn prune(&mut self, here: &Site) -> Pruned {
+    /// Forgets what can no longer change anything, by what these others have said.
+    pub(crate) fn prune(&mut self, others: &[Site]) -> Pruned {
         let progress = &self.resource.progress;
         let mut everyone = vec![progress.done.clone()];
-        for site in self.map.involved().filter(|site| *site != here) {
+        for site in others {
             let Some(peer) = self.peers.get(site) else { return Pruned::default() };
             let Some((known, done)) = &peer.said else { return Pruned::default() };
             // What it accepted before it said so must be known: later ones have seen all that it executed. So must what

@@ -273,6 +273,13 @@ pub enum Event {
         /// Whether it can be.
         up: bool,
     },
+    /// A site is shut out for good, or is not any more: nothing that it says will be heard. To be said again after a start.
+    ShutOut {
+        /// Which.
+        site: Site,
+        /// Whether it is.
+        out: bool,
+    },
     /// A timer ran out.
     Fired(Timer),
     /// The operator changes where replicas are.
@@ -371,6 +378,7 @@ impl Event {
             Event::Accept { .. }
             | Event::Received { .. }
             | Event::Reach { .. }
+            | Event::ShutOut { .. }
             | Event::HasRead { .. }
             | Event::Fired(Timer::Deliver(_) | Timer::Survey(_) | Timer::Sweep | Timer::Order) => None,
         }

@@ -69,6 +69,8 @@ impl Default for Settings {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Link {
     pub down: bool,
+    /// Nothing that it says will be heard again.
+    pub out: bool,
     pub attempts: u32,
     /// A timer is running.
     pub armed: bool,
@@ -233,6 +235,7 @@ impl Machine {
             Event::Accept { ticket, write } => self.accept(ticket, write),
             Event::Received { from, message } => self.received(&from, message),
             Event::Reach { site, up } => self.reach(&site, up),
+            Event::ShutOut { site, out } => self.shut_out(&site, out),
             Event::Fired(Timer::Deliver(site)) => self.deliver_again(&site),
             Event::Fired(Timer::Order) => self.tick(),
             Event::Change { ticket, resource, change } => self.change(ticket, &resource, &change),

@@ -120,6 +120,14 @@ impl Resource {
         Target::of(self.ops.values().filter(|op| seen.covers(&op.id))).base.is_some()
     }
 
+    /// Whether the resource exists, as far as is known, and this site's service has yet to make it. Of what only its name is known,
+    /// the rest is on its way.
+    #[must_use]
+    pub fn is_to_come(&self, here: &Site) -> bool {
+        let unknown = self.progress.known == Version::default();
+        !self.exists(&self.seen(here)) && (unknown || self.exists(&self.progress.known))
+    }
+
     /// Records an operation that this site accepted, with [`Resource::seen`].
     pub fn accept(&mut self, op: Operation) {
         self.progress.known.add(&op.id);

@@ -47,6 +47,7 @@ pub(crate) async fn leg(
     let (mut head, body) = request.into_parts();
     let turn = Turn::of_leg(&mut head.extensions);
     let (group, level) = (Group::read(&head), group::read_level(&head));
+    let resource = group::read_resource(&head);
     let (service, carried) = match read_leg(&core, &state, &peer, &head) {
         Ok(leg) => leg,
         Err(problem) => return problem.into_response(),
@@ -77,7 +78,8 @@ pub(crate) async fn leg(
     let walk =
         Walk { core, state, service, client, switch, turn: None, login: None, issuer, ticket: in_flight };
     let (head, body) = (Box::new(head), walk.live(body.into()));
-    let at = At { from_peer: true, level, ..walk.at(Some(&carried).filter(|_| causes)) };
+    let about = resource.as_ref();
+    let at = At { from_peer: true, about, level, ..walk.at(Some(&carried).filter(|_| causes)) };
     let answer = match group {
         Some(group) => Box::pin(walk::create(at, head, body, &group)).await,
         None => walk::local(at, head, body, turn.as_ref().map(Turn::speaker).as_ref()).await,

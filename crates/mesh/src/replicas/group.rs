@@ -4,12 +4,15 @@ use std::collections::BTreeSet;
 
 use http::header::HeaderValue;
 use http::request::Parts;
-use replica::Level;
+use replica::{Level, Meta};
 use scope::Site;
 
 /// The sites of a new resource, on a leg to one of them, and its level; or the level of a read.
 const REPLICAS: &str = "archipel-replicas";
 const LEVEL: &str = "archipel-level";
+/// The replicated resource that a leg is about, by its name for clients. A site that knows of none has nothing to do with the leg.
+/// One of an earlier version passes this over, and asks its service.
+const RESOURCE: &str = "archipel-resource";
 
 /// Where a new resource is to have replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +30,20 @@ pub(crate) fn read_level(head: &Parts) -> Option<scope::Level> {
 /// Tells another site at which level a read is to be confirmed.
 pub(super) fn write_level(head: &mut Parts, level: scope::Level) {
     head.headers.insert(LEVEL, HeaderValue::from_static(level.name()));
+}
+
+/// The replicated resource that another site says its leg is about.
+pub(crate) fn read_resource(head: &Parts) -> Option<Meta> {
+    let name = std::str::from_utf8(head.headers.get(RESOURCE)?.as_bytes()).ok()?;
+    Some(Meta(name.into()))
+}
+
+/// Tells another site which replicated resource a leg is about.
+pub(super) fn write_resource(head: &mut Parts, meta: &Meta) {
+    // Names come from requests, whose paths have no control characters.
+    if let Ok(value) = HeaderValue::from_bytes(meta.0.as_bytes()) {
+        head.headers.insert(RESOURCE, value);
+    }
 }
 
 fn level_of(name: &str) -> Option<scope::Level> {

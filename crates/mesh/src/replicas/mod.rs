@@ -86,6 +86,8 @@ pub(crate) enum Order {
     LetGo(Id),
     /// What became of an operation.
     Fate(OpId, oneshot::Sender<Option<Fate>>),
+    /// Whether a resource is known here to be deleted.
+    IsDeleted(Meta, oneshot::Sender<bool>),
     /// What another site's keeper says, which is that site by its certificate.
     Asked(Site, wire::Asked, oneshot::Sender<wire::Told>),
     /// What an administrator asks for.
@@ -178,6 +180,12 @@ impl Replicas {
         let sent = self.orders.send(Order::Read(meta, confirm, begin));
         sent.map_err(|_| Reply::Unavailable)?;
         told.await.unwrap_or(Err(Reply::Unavailable))
+    }
+
+    /// Whether a resource is known here to be deleted.
+    pub(crate) async fn is_deleted(&self, meta: Meta) -> bool {
+        let (answer, answered) = oneshot::channel();
+        self.orders.send(Order::IsDeleted(meta, answer)).is_ok() && answered.await.unwrap_or(false)
     }
 
     /// What became of an operation, if it is known here.

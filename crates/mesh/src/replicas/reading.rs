@@ -96,7 +96,8 @@ impl At<'_> {
     }
 
     /// From the nearest replica that can be read.
-    async fn read_elsewhere(self, target: &Target<'_>, head: Parts, body: LegBody) -> Outcome {
+    async fn read_elsewhere(self, target: &Target<'_>, mut head: Parts, body: LegBody) -> Outcome {
+        group::write_resource(&mut head, &Meta::from(&target.name));
         let last = Err(LegFailure::refused(not_readable()));
         self.read_at(&self.others(&target.place.members), head, body, last).await
     }

@@ -301,6 +301,7 @@ impl Stage {
             service: &service,
             carried: None,
             from_peer: false,
+            about: None,
             level: None,
         };
         let body =

@@ -15,9 +15,11 @@ use replica::{Class, Doubt, Meta, Naming, Subject};
 use scope::{Plan, Site};
 use tokio::time::Instant;
 
-use super::group::Group;
+use super::group::{self, Group};
 use super::keeper::is_storable;
-use super::refusals::{dots, exists, hidden, no_fields, no_level, no_replication, not_replicable, too_long};
+use super::refusals::{
+    dots, exists, hidden, no_fields, no_level, no_replication, not_readable, not_replicable, too_long,
+};
 use super::rewrite::{self, Rewriting};
 use super::taken::{self, Understood};
 use super::trying::Trying;
@@ -44,6 +46,8 @@ pub(crate) struct At<'a> {
     pub(crate) carried: Option<&'a Carried>,
     /// Another site sent it: it goes to no third one.
     pub(crate) from_peer: bool,
+    /// That site knows it to be about this replicated resource.
+    pub(crate) about: Option<&'a Meta>,
     /// Its scope wants a read confirmed.
     pub(crate) level: Option<scope::Level>,
 }
@@ -56,7 +60,7 @@ impl<'a> At<'a> {
         service: &'a Rc<ServiceState>,
         carried: Option<&'a Carried>,
     ) -> At<'a> {
-        At { core, state, service, carried, from_peer: false, level: None }
+        At { core, state, service, carried, from_peer: false, about: None, level: None }
     }
 }
 
@@ -82,6 +86,7 @@ pub(crate) async fn local(
         Box::pin(identity::localize(at.core, at.state, &mut head)).await;
     }
     match (at.replicas(), at.level) {
+        (None, _) if at.about.is_some() => at.unknown_here().await,
         (None, Some(level)) => refuse(no_level(level)),
         (None, None) => leg::local(at.core, at.state, at.service, head, body, at.carried, speaker).await,
         (Some(replicas), _) => Box::pin(at.as_clients_see_it(replicas, head, body, speaker)).await,
@@ -174,10 +179,23 @@ impl<'a> At<'a> {
             Meaning::Hidden => Ok(hidden().into_response()),
             Meaning::Write(target, rule) => self.write(replicas, target, &rule, *head, body).await,
             Meaning::Read(target) => self.read(replicas, &target, head, body, speaker).await,
+            Meaning::Ordinary if self.about.is_some() => self.unknown_here().await,
             Meaning::Ordinary => match self.level {
                 Some(level) => refuse(no_level(level)),
                 None => self.plainly(replicas, head, body, speaker).await,
             },
+        }
+    }
+
+    /// Another site knows a replicated resource that this one has not heard of, or has no more. What the service here has of that
+    /// name is not meant.
+    async fn unknown_here(self) -> Outcome {
+        let replicas = self.core.shared.replicas.as_ref();
+        match (replicas, self.about) {
+            (Some(replicas), Some(meta)) if replicas.is_deleted(meta.clone()).await => {
+                Ok(hidden().into_response())
+            }
+            _ => refuse(not_readable()),
         }
     }
 
@@ -441,8 +459,10 @@ impl<'a> At<'a> {
                 self.keep(replicas, &work).await
             } else {
                 let mut head = work.head.clone();
-                if let Some(group) = work.group {
-                    group.write(&mut head);
+                match (work.group, &work.understood.subject) {
+                    (Some(group), _) => group.write(&mut head),
+                    (None, Subject::Existing(meta)) => group::write_resource(&mut head, meta),
+                    (None, Subject::New { .. }) => {}
                 }
                 let Some(body) = work.body.leg(self.state.settings().timeouts.body_idle) else { break };
                 self.at_peer(&site, head, body).await

@@ -8,7 +8,7 @@ use sample::image::{Image, Settings as ImageSettings};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::harness::{ANY_PORT, Conn, Isles, Message, until};
+use crate::harness::{ANY_PORT, Conn, Isles, Message, nowhere, until};
 
 const SITES: [&str; 3] = ["A", "B", "C"];
 
@@ -30,14 +30,26 @@ fn ask(mut client: Conn, line: &str, scope: &str, body: &str) -> Message {
 
 impl World {
     fn new() -> World {
+        World::without(&[], &[])
+    }
+
+    /// The services of some sites cannot be reached, and some keep no replicas.
+    fn without(services_at: &[&str], replication_at: &[&str]) -> World {
         let directory = tempfile::tempdir().unwrap();
         let services: Vec<_> = SITES
             .iter()
             .map(|_| sample::Handle::spawn_thread(Image::new(&ImageSettings::default()), ANY_PORT).unwrap())
             .collect();
-        let addresses: Vec<SocketAddr> = services.iter().map(sample::Handle::address).collect();
+        let addresses: Vec<SocketAddr> = services
+            .iter()
+            .zip(SITES)
+            .map(|(service, site)| if services_at.contains(&site) { nowhere() } else { service.address() })
+            .collect();
         let root = directory.path().to_owned();
         let isles = Isles::at([addresses[0], addresses[1], addresses[2]], |settings| {
+            if replication_at.contains(&settings.site.name()) {
+                return;
+            }
             let directory = root.join(settings.site.name());
             std::fs::create_dir_all(&directory).unwrap();
             settings.replication = Some(Replication {
@@ -159,6 +171,44 @@ fn a_write_from_any_site_reaches_every_replica_whatever_its_scope() {
     assert!(answer.status() < 300, "{}", answer.text());
     let file = || world.at("A", &format!("GET /images/{id}/file"), "", "");
     until("the file is at A", || file().body == b"content");
+}
+
+#[test]
+fn who_has_read_what_is_not_at_the_site_yet_can_write_to_it() {
+    let world = World::without(&["A", "B"], &[]);
+    let made = world.at("C", "POST /images", "A & B & C", r#"{"name":"one"}"#);
+    assert_eq!(made.status(), 201, "{}", made.text());
+    let path = format!("/images/{}", json(&made)["id"].as_str().unwrap());
+    for site in ["A", "B"] {
+        until(&format!("{site} knows it"), || world.at(site, &format!("GET {path}"), "", "").status() == 200);
+    }
+    // B asks A first, which has yet to make it, too.
+    for (site, method, below, body) in
+        [("B", "PUT", "/file", "content"), ("B", "PATCH", "", r#"{"name":"two"}"#), ("A", "DELETE", "", "")]
+    {
+        let answer = world.at(site, &format!("{method} {path}{below}"), "", body);
+        assert!(answer.status() < 300, "{method} at {site}: {}", answer.text());
+    }
+    assert!(world.own("C").is_empty(), "all were executed there");
+    let late = world.at("C", &format!("PATCH {path}"), "", r#"{"name":"three"}"#);
+    assert_eq!(late.status(), 404, "{}", late.text());
+}
+
+#[test]
+fn a_site_that_knows_nothing_of_a_resource_is_not_asked_what_it_thinks_of_it() {
+    let world = World::without(&["B"], &["A"]);
+    let made = world.at("C", "POST /images", "A & B & C", r#"{"name":"one"}"#);
+    assert_eq!(made.status(), 201, "{}", made.text());
+    let path = format!("/images/{}", json(&made)["id"].as_str().unwrap());
+    let read = || world.at("B", &format!("GET {path}"), "", "");
+    // Until B has heard of it, it has only its own service to ask, which is not there.
+    until("B has it from C", || read().status() == 200);
+    for _ in 0..3 {
+        assert_eq!(read().status(), 200);
+        let answer = world.at("B", &format!("PATCH {path}"), "", r#"{"name":"two"}"#);
+        assert_eq!(answer.status(), 200, "{}", answer.text());
+    }
+    assert!(world.own("A").is_empty());
 }
 
 #[test]

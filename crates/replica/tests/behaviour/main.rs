@@ -6,6 +6,7 @@
     reason = "the helpers of a test fail the test, as the test itself does"
 )]
 
+mod absent;
 mod old_records;
 
 use std::collections::{BTreeMap, BTreeSet};

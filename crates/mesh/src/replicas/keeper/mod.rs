@@ -235,6 +235,8 @@ struct Keeper {
     refusals: BTreeMap<Site, BTreeMap<Meta, u16>>,
     /// Sites that are known not to be reachable.
     down: BTreeSet<Site>,
+    /// Revoked, and no site any more.
+    out: BTreeSet<Site>,
     news: UnboundedSender<News>,
     places: Rc<Semaphore>,
     waits: Rc<Waits>,
@@ -278,6 +280,7 @@ impl Keeper {
             outboxes: Outboxes::default(),
             refusals: BTreeMap::new(),
             down: BTreeSet::new(),
+            out: BTreeSet::new(),
             news,
             places: Rc::new(Semaphore::new(AT_ONCE)),
             waits: Rc::default(),
@@ -352,6 +355,10 @@ impl Keeper {
             Order::Coming(coming) => self.coming(coming),
             Order::LetGo(id) => self.let_go(id),
             Order::Fate(op, answer) => drop(answer.send(self.fate(&op))),
+            Order::IsDeleted(meta, answer) => {
+                let deleted = self.machine.status(&meta).is_some_and(|status| status.deleted);
+                let _ = answer.send(deleted);
+            }
             Order::Asked(from, asked, reply) => self.asked(from, asked, reply),
             Order::Admin(admin) => self.administer(admin),
             Order::Apply(snapshot) => self.core.apply(snapshot),
@@ -511,6 +518,14 @@ impl Keeper {
             if changed {
                 self.event(Event::Reach { site: site.clone(), up });
             }
+        }
+        // One that was given a new identity since is a member again.
+        let revoked = self.core.shared.revoked.all();
+        let out = revoked.iter().filter_map(|revocation| Site::new(revocation.site()));
+        let out: BTreeSet<Site> = out.filter(|site| !state.sites.members().contains(site)).collect();
+        let before = std::mem::replace(&mut self.out, out.clone());
+        for site in before.symmetric_difference(&out) {
+            self.event(Event::ShutOut { site: site.clone(), out: out.contains(site) });
         }
     }
 

@@ -156,12 +156,30 @@ impl Isles {
     }
 
     fn introduce(&self) {
+        self.introduce_but(None);
+    }
+
+    /// The identity of a site, which is the last one, is void from now on, and it is no site any more.
+    pub(super) fn revoke(&self, index: usize) {
+        let revocation = self.authority.revoke(NAMES[index], std::time::SystemTime::now()).unwrap();
+        for isle in &self.isles {
+            if let Some(mesh) = &isle.mesh {
+                mesh.revoked().add(revocation.clone());
+            }
+        }
+        self.introduce_but(Some(NAMES[index]));
+    }
+
+    fn introduce_but(&self, gone: Option<&str>) {
+        let there = |name: &str| gone != Some(name);
         for (index, isle) in self.isles.iter().enumerate() {
             let Some(mesh) = &isle.mesh else { continue };
-            let peers =
-                self.isles.iter().filter(|other| other.name != isle.name && !other.address.is_empty());
+            let peers = self
+                .isles
+                .iter()
+                .filter(|other| other.name != isle.name && !other.address.is_empty() && there(other.name));
             let peers = peers.map(|other| (site(other.name), other.address.clone())).collect();
-            let mut atlas = Atlas::new(NAMES.map(site)).unwrap();
+            let mut atlas = Atlas::new(NAMES.into_iter().filter(|name| there(name)).map(site)).unwrap();
             atlas.set_here(index);
             let sites: Arc<dyn Sites> = Arc::new(Fixed { atlas, peers });
             mesh.set_sites(&sites);

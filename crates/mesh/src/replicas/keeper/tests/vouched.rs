@@ -1,10 +1,10 @@
 //! A write that another site passes on is executed as its own site signed it, or not at all.
 
 use link::{Notary, Revoked};
-use replica::{Body, Epoch, Message, OpId, Operation, ReplicaMap, Stamp, Subject, Version};
+use replica::{Body, Change, Epoch, Message, OpId, Operation, ReplicaMap, Stamp, Subject, Version};
 
 use super::super::vouch::said;
-use super::sites::{self, Isles, create_as, site, until};
+use super::sites::{self, Isles, create_as, patch, site, until};
 use crate::replicas::request::{Kept, Wanted};
 use crate::replicas::wire::{Asked, Envelope};
 use crate::replicas::{Content, Order};
@@ -80,4 +80,29 @@ fn a_site_that_passes_a_write_on_changes_neither_it_nor_whose_it_is() {
     until("B has the one", || isles.names(1) == ["one"]);
     until("and not the other", || refused(&isles) == changes.len() + 1);
     assert_eq!(isles.names(1), ["one"]);
+}
+
+#[test]
+fn what_is_kept_for_a_revoked_site_goes_with_its_replica() {
+    let mut isles = Isles::new();
+    let meta = isles.make(0, "one");
+    isles.until_all_have(&["one"]);
+    isles.until_quiet();
+    isles.stop(2);
+    isles.write(0, patch(&meta, "two"));
+    until("B has it", || isles.names(1) == ["two"]);
+    let kept = |index: usize| {
+        let handle = isles.mesh(index).replication().unwrap();
+        sites::run(handle.counts()).unwrap().kept_bytes
+    };
+    let handle = isles.mesh(0).replication().unwrap();
+    sites::run(handle.change(&meta.0, Change::Shrink(site("C")))).unwrap();
+    until("B knows that C has no replica any more", || {
+        let handle = isles.mesh(1).replication().unwrap();
+        let resources = sites::run(handle.resources()).unwrap();
+        resources.iter().all(|resource| resource.replicas.len() == 2)
+    });
+    assert!(kept(0) > 0 && kept(1) > 0, "C may have taken writes since");
+    isles.revoke(2);
+    until("nothing is kept", || kept(0) == 0 && kept(1) == 0);
 }

@@ -1,0 +1,105 @@
+//! Replicas that are not there yet, and sites that are not there any more.
+
+use replica::{
+    Change, Class, Doubt, Effect, Event, Level, Message, Naming, OpId, Outcome, Reply, Subject, Ticket, Timer,
+};
+
+use super::{Stage, created, done, from, meta, op, replies, site, talk};
+
+#[test]
+fn what_is_still_to_be_made_is_not_said_to_be_gone() {
+    let (mut a, mut b) = (created(), Stage::new("B"));
+    let told = |stage: &Stage, known: &[OpId]| {
+        let (map, b) = (stage.machine.map(&meta()).unwrap().clone(), site("B"));
+        let operations = stage.machine.pending(&b).filter(|op| !known.contains(&op.id)).cloned().collect();
+        Event::Received { from: site("A"), message: Message::Operations { map, operations } }
+    };
+    let patch = |stage: &mut Stage, ticket| {
+        let class = Class::Patch(["name".into()].into());
+        let effects = stage.write(ticket, Subject::Existing(meta()), class, Doubt::Repeat);
+        replies(&effects).into_iter().cloned().collect::<Vec<_>>()
+    };
+    let asked = b.on(told(&a, &[]));
+    assert_eq!(patch(&mut b, 1), [Reply::NotGood]);
+    let asked = b.ends(&asked, Outcome::NotExecuted);
+    assert!(!b.machine.is_readable(&meta()), "{asked:?}");
+    assert_eq!(patch(&mut b, 2), [Reply::NotGood]);
+    // A delete that is known here ends it, also where nothing was made.
+    let effects = a.write(2, Subject::Existing(meta()), Class::Delete, Doubt::Repeat);
+    a.ends(&effects, done());
+    b.on(told(&a, &[op(1)]));
+    assert_eq!(patch(&mut b, 3), [Reply::NoResource]);
+}
+
+/// Whether a body goes.
+fn erases(effects: &[(String, Effect)]) -> bool {
+    effects.iter().any(|(_, effect)| matches!(effect, Effect::Erase(_)))
+}
+
+#[test]
+fn what_waits_for_a_site_that_is_shut_out_goes_once_it_has_no_replica_any_more() {
+    let mut stages = [("A", Stage::new("A")), ("B", Stage::new("B"))];
+    let sites = ["A", "B", "C"].map(site).into();
+    let subject = Subject::New { naming: Naming::Chosen(meta()), level: Level::Eventual, sites };
+    let effects = stages[0].1.write(1, subject, Class::Create, Doubt::Repeat);
+    assert!(!erases(&talk(&mut stages, from("A", effects))), "C has not heard of it");
+    let shut_out = |stages: &mut [(&str, Stage); 2], index: usize, out: bool| {
+        let (name, stage) = &mut stages[index];
+        let effects = from(name, stage.on(Event::ShutOut { site: site("C"), out }));
+        talk(stages, effects)
+    };
+    // An operator may yet give that site another identity.
+    assert!(!erases(&shut_out(&mut stages, 0, true)), "it has a replica");
+    shut_out(&mut stages, 0, false);
+    let change = Change::Shrink(site("C"));
+    let effects = stages[0].1.on(Event::Change { ticket: Ticket(2), resource: meta(), change });
+    assert!(!erases(&talk(&mut stages, from("A", effects))), "C has not said that it knows");
+    for index in 0..2 {
+        assert!(erases(&shut_out(&mut stages, index, true)));
+        let machine = &stages[index].1.machine;
+        assert_eq!(machine.operation(&meta(), &op(1)).unwrap().body, None);
+    }
+    // What comes later does not wait for it either, but after a restart, until it is said again.
+    let effects = stages[0].1.write(3, Subject::Existing(meta()), Class::Replace, Doubt::Repeat);
+    assert!(erases(&talk(&mut stages, from("A", effects))));
+    let mut effects = stages[0].1.restart("A");
+    effects.extend(stages[0].1.on(Event::Fired(Timer::Deliver(site("B")))));
+    talk(&mut stages, from("A", effects));
+    let effects = stages[0].1.write(4, Subject::Existing(meta()), Class::Replace, Doubt::Repeat);
+    let rest = talk(&mut stages, from("A", effects));
+    assert!(!rest.iter().any(|(at, effect)| at == "A" && matches!(effect, Effect::Erase(_))));
+    assert!(erases(&shut_out(&mut stages, 0, true)));
+}
+
+#[test]
+fn a_site_that_is_heard_again_after_all_learns_that_it_has_no_replica_and_brings_nothing_back() {
+    let mut stages = [("A", Stage::new("A")), ("B", Stage::new("B")), ("C", Stage::new("C"))];
+    let sites = ["A", "B", "C"].map(site).into();
+    let subject = Subject::New { naming: Naming::Chosen(meta()), level: Level::Eventual, sites };
+    let effects = stages[0].1.write(1, subject, Class::Create, Doubt::Repeat);
+    talk(&mut stages, from("A", effects));
+    // From now on C hears nothing.
+    let change = Change::Shrink(site("C"));
+    let mut todo = from("A", stages[0].1.on(Event::Change { ticket: Ticket(2), resource: meta(), change }));
+    for (name, stage) in &mut stages[..2] {
+        todo.extend(from(name, stage.on(Event::ShutOut { site: site("C"), out: true })));
+    }
+    talk(&mut stages[..2], todo);
+    let effects = stages[0].1.write(3, Subject::Existing(meta()), Class::Delete, Doubt::Repeat);
+    assert!(erases(&talk(&mut stages[..2], from("A", effects))));
+    assert!(stages[2].1.machine.is_readable(&meta()));
+    for (_, stage) in &mut stages[..2] {
+        stage.on(Event::ShutOut { site: site("C"), out: false });
+    }
+    let mut rest = Vec::new();
+    for (at, to) in [(0, "C"), (1, "C"), (2, "A"), (2, "B")] {
+        let (name, stage) = &mut stages[at];
+        let effects = from(name, stage.on(Event::Fired(Timer::Deliver(site(to)))));
+        rest.extend(talk(&mut stages, effects));
+    }
+    assert!(
+        rest.iter().any(|(at, effect)| at == "C" && matches!(effect, Effect::Release { .. })),
+        "{rest:?}"
+    );
+    assert!(stages[..2].iter().all(|(_, stage)| !stage.machine.is_readable(&meta())));
+}
