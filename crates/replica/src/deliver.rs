@@ -318,6 +318,7 @@ impl Machine {
         let busy = entry.running.as_ref().is_some_and(|running| running.stage == Stage::Sent);
         if entry.is_member(&self.here)
             || busy
+            || self.makings.contains_key(meta)
             || entry.others(&self.here).iter().any(|site| entry.awaits(site))
         {
             return;

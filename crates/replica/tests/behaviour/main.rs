@@ -6,6 +6,7 @@
     reason = "the helpers of a test fail the test, as the test itself does"
 )]
 
+mod copies;
 mod old_records;
 
 use std::collections::{BTreeMap, BTreeSet};
