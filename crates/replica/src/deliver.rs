@@ -341,7 +341,11 @@ impl Machine {
     fn release(&mut self, meta: &Meta) {
         let Some(entry) = self.entries.get(meta) else { return };
         let busy = entry.running.as_ref().is_some_and(|running| running.stage == Stage::Sent);
-        if entry.is_member(&self.here) || busy || self.heeded(entry).iter().any(|site| entry.awaits(site)) {
+        if entry.is_member(&self.here)
+            || busy
+            || self.makings.contains_key(meta)
+            || self.heeded(entry).iter().any(|site| entry.awaits(site))
+        {
             return;
         }
         // Where the service has nothing of it, whatever has its name there is another's.

@@ -11,7 +11,7 @@ use crate::event::Message;
 use crate::map::ReplicaMap;
 use crate::operation::{OpId, Operation};
 use crate::record::{Condition, Record, Running};
-use crate::resource::{Pruned, Resource, Snapshot};
+use crate::resource::{How, Pruned, Resource, Snapshot};
 use crate::version::Version;
 
 /// What another site said of a resource. Not durable: it is asked for again after a restart.
@@ -76,6 +76,12 @@ impl Entry {
     /// Whether what the service has is what was executed here.
     pub(crate) fn is_good(&self) -> bool {
         self.condition == Condition::Good && self.installing.is_none()
+    }
+
+    /// Whether the service here may have made it, under an id that nobody knows: a copy would be another.
+    pub(crate) fn may_have_made_it(&self, here: &Site) -> bool {
+        let creates = |running: &Running| running.doubted && running.execution.how == How::Create;
+        self.running.as_ref().is_some_and(creates) && self.map.local(here).is_none()
     }
 
     /// Whether this site holds a replica.

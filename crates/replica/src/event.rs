@@ -305,6 +305,25 @@ pub enum Event {
         /// The id that the service here gave it.
         local: Option<LocalId>,
     },
+    /// The service here has to make what an [`Effect::Install`] is to give it, and names it itself: nothing of that was
+    /// asked for yet. Then [`Effect::Make`].
+    ToMake {
+        /// Of what.
+        resource: Meta,
+        /// The id by which the service was asked for it, as [`Effect::Install`] said.
+        local: Option<LocalId>,
+        /// What its kind says of a creation in doubt.
+        doubt: Doubt,
+    },
+    /// What became of an [`Effect::Make`]. Each has exactly one, unless the process ends.
+    Made {
+        /// Of what.
+        resource: Meta,
+        /// Its name.
+        op: OpId,
+        /// How it ended.
+        outcome: Outcome,
+    },
     /// An [`Effect::CopyState`] or [`Effect::Install`] came to nothing.
     CopyFailed {
         /// Of what.
@@ -365,6 +384,8 @@ impl Event {
             | Event::Settle { resource, .. }
             | Event::Change { resource, .. }
             | Event::Installed { resource, .. }
+            | Event::ToMake { resource, .. }
+            | Event::Made { resource, .. }
             | Event::CopyFailed { resource }
             | Event::Read { resource, .. }
             | Event::Compare { resource, .. }
@@ -485,7 +506,7 @@ pub enum Effect {
         local: Option<LocalId>,
     },
     /// Show the operator that nobody knows whether its effect is in the service here, until
-    /// [`Event::Settle`].
+    /// [`Event::Settle`]. It may be the name of an [`Effect::Make`].
     InDoubt {
         /// Of what.
         resource: Meta,
@@ -531,13 +552,22 @@ pub enum Effect {
         /// From where.
         from: Site,
     },
-    /// Give the service here the state that was fetched, then [`Event::Installed`] or
+    /// Give the service here the state that was fetched, then [`Event::Installed`], [`Event::ToMake`] or
     /// [`Event::CopyFailed`]. Nothing is executed on that resource meanwhile.
     Install {
         /// Of what.
         resource: Meta,
-        /// The resource's id in the service; none where it is created.
+        /// The resource's id in the service; none where it has to be made.
         local: Option<LocalId>,
+        /// It was just made of that state: only what is below it is missing.
+        made: bool,
+    },
+    /// Have the service here make a copy of the state that was fetched, by this name, then [`Event::Made`].
+    Make {
+        /// Of what.
+        resource: Meta,
+        /// Names it to the service.
+        op: OpId,
     },
     /// The resource here is no replica any more.
     Release {

@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::entry::Entry;
 use crate::epoch::Epoch;
 use crate::event::{Effect, Event, Message, Reply, Ticket, Timer};
+use crate::making::Making;
 use crate::map::ReplicaMap;
 use crate::operation::{Meta, OpId, Operation};
 use crate::ordered::{Ordered, Ordering};
@@ -111,6 +112,8 @@ pub(crate) struct Call {
     pub asking: BTreeSet<(Meta, Site)>,
     /// Each ordered resource that was looked at, as it was recorded before.
     pub ordered: BTreeMap<Meta, Option<Record>>,
+    /// Copies that are being made, or are no longer.
+    pub makings: BTreeMap<Meta, Option<Making>>,
     /// What the logs want recorded, or removed.
     pub order: BTreeMap<order::Key, Option<order::Record>>,
 }
@@ -126,6 +129,8 @@ pub struct Machine {
     pub(crate) entries: BTreeMap<Meta, Entry>,
     /// Resources that this site has no replica of any more.
     pub(crate) gone: BTreeMap<Meta, ReplicaMap>,
+    /// Copies that the service here is asked to make.
+    pub(crate) makings: BTreeMap<Meta, Making>,
     pub(crate) links: BTreeMap<Site, Link>,
     /// Clients that wait.
     pub(crate) asked: BTreeMap<OpId, Ticket>,
@@ -147,7 +152,7 @@ impl Machine {
         let (mut counter, mut clock, mut epoch) = (0, Clock::new(settings.max_drift_ms), Epoch::default());
         let mut ops = BTreeMap::<Meta, BTreeMap<OpId, Operation>>::new();
         let (mut states, mut gone) = (Vec::new(), BTreeMap::new());
-        let (mut logs, mut ordered) = (Vec::new(), BTreeMap::new());
+        let (mut logs, mut ordered, mut makings) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
         for record in records {
             match record {
                 Record::Site { counter: last, clock: then, epoch: run } => {
@@ -163,6 +168,9 @@ impl Machine {
                     states.push((map, progress, running, condition, installing));
                 }
                 Record::Order(record) => logs.push(record),
+                Record::Making { resource, making } => {
+                    makings.insert(resource, making);
+                }
                 Record::Ordered { map, queue, running, condition, installing } => {
                     let meta = map.meta.clone();
                     let entry = Ordered { queue, running, condition, installing, ..Ordered::new(map) };
@@ -186,6 +194,7 @@ impl Machine {
             clock,
             entries,
             gone,
+            makings,
             links,
             asked,
             senders,
@@ -209,7 +218,7 @@ impl Machine {
             let Some(entry) = self.entries.get(&meta) else { continue };
             let stage = entry.running.as_ref().map(|running| running.stage);
             if entry.installing.is_some() {
-                self.install(&meta);
+                self.go_on_installing(&meta);
             } else if entry.condition != Condition::Good {
                 self.wake(Timer::Copy(meta.clone()), 1);
             }
@@ -241,8 +250,13 @@ impl Machine {
             Event::Change { ticket, resource, change } => self.change(ticket, &resource, &change),
             Event::Read { ticket, resource, confirm } => self.client_reads(ticket, &resource, confirm),
             Event::HasRead { ticket } => self.has_read(ticket),
-            event if event.resource().is_some_and(|meta| self.is_ordered(meta)) => self.on_ordered(event),
-            event => self.on_resource(event),
+            event => match self.on_making(event) {
+                Some(event) if event.resource().is_some_and(|meta| self.is_ordered(meta)) => {
+                    self.on_ordered(event);
+                }
+                Some(event) => self.on_resource(event),
+                None => {}
+            },
         }
         self.end(effects);
     }
@@ -321,14 +335,17 @@ impl Machine {
         running.is_some_and(|running| running.doubted)
     }
 
-    /// Operations of which nobody knows whether they were executed here, for the operator.
+    /// Operations of which nobody knows whether they were executed here, and copies of which nobody knows whether they were
+    /// made, for the operator.
     pub fn in_doubt(&self) -> impl Iterator<Item = (&Meta, &OpId)> {
         let running = self.entries.iter().map(|(meta, entry)| (meta, &entry.running));
         let ordered = self.ordering.entries.iter().map(|(meta, entry)| (meta, &entry.running));
-        running.chain(ordered).filter_map(|(meta, running)| {
+        let running = running.chain(ordered).filter_map(|(meta, running)| {
             let running = running.as_ref().filter(|running| running.stage == Stage::InDoubt)?;
             Some((meta, &running.execution.op))
-        })
+        });
+        let makings = self.makings.iter().filter(|(_, making)| making.stage == Stage::InDoubt);
+        running.chain(makings.map(|(meta, making)| (meta, &making.op)))
     }
 
     /// An operation that is kept.
@@ -435,6 +452,12 @@ impl Machine {
                 Some(now) if before.as_ref() != Some(&now) => put.push(now),
                 None if before.is_some() => remove.push(Key::Ordered(meta)),
                 _ => {}
+            }
+        }
+        for (resource, making) in call.makings {
+            match making {
+                Some(making) => put.push(Record::Making { resource, making }),
+                None => remove.push(Key::Making(resource)),
             }
         }
         for (key, record) in call.order {

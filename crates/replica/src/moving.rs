@@ -53,7 +53,7 @@ impl Machine {
     pub(crate) fn copy(&mut self, meta: &Meta) {
         self.touch(meta);
         let Some(entry) = self.entries.get_mut(meta) else { return };
-        if entry.is_good() || entry.fetching {
+        if entry.is_good() || entry.fetching || self.makings.contains_key(meta) {
             return;
         }
         let good = &entry.comparing.good;
@@ -92,7 +92,9 @@ impl Machine {
         let Some(entry) = self.entries.get_mut(&meta).filter(|entry| entry.fetching) else { return };
         entry.change_map(&self.here, |ours| ours.merge(map));
         let stage = entry.running.as_ref().map(|running| running.stage);
-        let busy = matches!(stage, Some(Stage::Sent | Stage::Probing));
+        let busy = matches!(stage, Some(Stage::Sent | Stage::Probing))
+            || self.makings.contains_key(&meta)
+            || entry.may_have_made_it(&self.here);
         // What is not good is lost anyway.
         let loses = entry.condition == Condition::Good && entry.resource.would_lose(&snapshot);
         if busy || loses || !entry.resource.can_copy(&self.here, &snapshot) {
@@ -105,13 +107,14 @@ impl Machine {
 
     pub(crate) fn install(&mut self, meta: &Meta) {
         let local = self.entries.get(meta).and_then(|entry| entry.map.local(&self.here));
-        self.call.effects.push(Effect::Install { resource: meta.clone(), local });
+        self.call.effects.push(Effect::Install { resource: meta.clone(), local, made: false });
     }
 
     /// The service here has the state of another replica.
     pub(crate) fn installed(&mut self, meta: &Meta, local: Option<LocalId>) {
         self.touch(meta);
-        let Some(entry) = self.entries.get_mut(meta) else { return };
+        let unmade = !self.makings.contains_key(meta);
+        let Some(entry) = self.entries.get_mut(meta).filter(|_| unmade) else { return };
         let Some(snapshot) = entry.installing.take() else { return };
         if let Some(local) = local {
             entry.map.set_local(&self.here, local);

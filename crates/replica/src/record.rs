@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
 use crate::epoch::Epoch;
+use crate::making::Making;
 use crate::map::ReplicaMap;
 use crate::operation::{Body, Meta, OpId, Operation};
 use crate::ordered::{Copied, Line, Queue};
@@ -28,6 +29,8 @@ pub enum Key {
     Order(order::Key),
     /// A resource whose writes have one order.
     Ordered(Meta),
+    /// A copy that the service here is asked to make.
+    Making(Meta),
 }
 
 /// How far an execution has come. It is recorded before the service is asked.
@@ -116,6 +119,13 @@ pub enum Record {
         /// The knowledge of another replica whose state the service here is being given.
         installing: Option<Copied>,
     },
+    /// A copy that the service here is asked to make.
+    Making {
+        /// Of what.
+        resource: Meta,
+        /// How far that is.
+        making: Making,
+    },
 }
 
 /// Bytes that are no record of this format.
@@ -137,6 +147,7 @@ impl Record {
             Record::State { map, .. } | Record::Gone(map) => Key::State(map.meta.clone()),
             Record::Order(record) => Key::Order(record.key()),
             Record::Ordered { map, .. } => Key::Ordered(map.meta.clone()),
+            Record::Making { resource, .. } => Key::Making(resource.clone()),
         }
     }
 
@@ -152,7 +163,11 @@ impl Record {
             Record::Ordered { map, queue, .. } => {
                 queue.turns.values().map(|turn| (turn.operation.clone(), sites(map))).collect()
             }
-            Record::Site { .. } | Record::Operation(_) | Record::State { .. } | Record::Gone(_) => Vec::new(),
+            Record::Site { .. }
+            | Record::Operation(_)
+            | Record::State { .. }
+            | Record::Gone(_)
+            | Record::Making { .. } => Vec::new(),
         }
     }
 

@@ -80,9 +80,9 @@ pub struct Pending {
     pub op: OpId,
     /// On what, by its name for clients.
     pub resource: String,
-    /// What it does: `create`, `replace`, `delete`, `add`, `patch`, `action`.
+    /// What it does: `create`, `replace`, `delete`, `add`, `patch`, `action`; `copy`: a replica was to be made of the state of another.
     pub class: &'static str,
-    /// On whose behalf.
+    /// On whose behalf. A copy is Archipel's own.
     pub user: String,
     /// When it was accepted, in milliseconds of the wall clock.
     pub since_ms: u64,

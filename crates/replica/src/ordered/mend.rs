@@ -17,7 +17,7 @@ impl Machine {
         let Some(entry) = self.ordering.entries.get(meta) else { return };
         let stage = entry.running.as_ref().map(|running| running.stage);
         if entry.installing.is_some() {
-            self.install_ordered(meta);
+            self.go_on_installing(meta);
         } else if entry.condition != Condition::Good {
             self.wake(Timer::Copy(meta.clone()), 1);
         }
@@ -190,7 +190,8 @@ impl Machine {
         let Some(entry) = self.ordering.entries.get_mut(&meta).filter(|entry| entry.fetching) else { return };
         entry.map.merge(map);
         let stage = entry.running.as_ref().map(|running| running.stage);
-        let busy = matches!(stage, Some(Stage::Sent | Stage::Probing));
+        let making = self.makings.contains_key(&meta);
+        let busy = making || matches!(stage, Some(Stage::Sent | Stage::Probing));
         let Some(copied) = snapshot.ordered.filter(|copied| !busy && copied.done >= entry.queue.done) else {
             return self.copy_of_ordered_failed(&meta);
         };
@@ -200,15 +201,16 @@ impl Machine {
         self.install_ordered(&meta);
     }
 
-    fn install_ordered(&mut self, meta: &Meta) {
+    pub(crate) fn install_ordered(&mut self, meta: &Meta) {
         let local = self.ordering.entries.get(meta).and_then(|entry| entry.map.local(&self.here));
-        self.call.effects.push(Effect::Install { resource: meta.clone(), local });
+        self.call.effects.push(Effect::Install { resource: meta.clone(), local, made: false });
     }
 
     /// The service here has the state of another replica.
     pub(crate) fn installed_ordered(&mut self, meta: &Meta, local: Option<LocalId>) {
         self.touch_ordered(meta);
-        let Some(entry) = self.ordering.entries.get_mut(meta) else { return };
+        let unmade = !self.makings.contains_key(meta);
+        let Some(entry) = self.ordering.entries.get_mut(meta).filter(|_| unmade) else { return };
         let Some(copied) = entry.installing.take() else { return };
         if let Some(local) = local {
             entry.map.set_local(&self.here, local);

@@ -7,6 +7,7 @@
 )]
 
 mod absent;
+mod copies;
 mod old_records;
 
 use std::collections::{BTreeMap, BTreeSet};

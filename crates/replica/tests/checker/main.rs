@@ -116,6 +116,17 @@ fn invariant_no_body_is_kept_that_nothing_names(world: &World, seed: u64) {
     }
 }
 
+/// What a service has, its site knows of.
+fn invariant_nothing_is_made_twice(world: &World, seed: u64) {
+    for place in &world.places {
+        let known = |meta| place.machine.map(meta).and_then(|map| map.local(&place.site));
+        let known: BTreeSet<_> = place.machine.resources().filter_map(known).collect();
+        for (id, register) in &place.service.registers {
+            assert!(register.0.is_none() || known.contains(id), "seed {seed}: {id:?} is nobody's");
+        }
+    }
+}
+
 fn run(seed: u64, settings: Settings) -> World {
     let mut world = World::new(seed, 3, settings);
     for _ in 0..400 {
@@ -138,6 +149,7 @@ fn check(world: &World, seed: u64) {
     invariant_all_replicas_are_equal_and_as_the_rule_says(world, seed);
     invariant_what_was_acknowledged_is_there_and_what_was_refused_is_not(world, seed);
     invariant_logs_are_pruned(world, seed);
+    invariant_nothing_is_made_twice(world, seed);
     invariant_no_body_is_kept_that_nothing_names(world, seed);
     assert!(world.diverged <= world.provoked, "seed {seed}: a replica could not follow");
 }

@@ -48,6 +48,17 @@ impl Service {
         Content::Is(Digest(digest))
     }
 
+    /// Makes a copy, and names it: by this name once.
+    pub(crate) fn make(&mut self, op: &OpId, state: App) -> LocalId {
+        if let Some((true, Some(local))) = self.fates.get(op) {
+            return local.clone();
+        }
+        let local = self.fresh_id();
+        self.registers.insert(local.clone(), state);
+        self.fates.insert(op.clone(), (true, Some(local.clone())));
+        local
+    }
+
     /// Executes it.
     pub(crate) fn execute(
         &mut self,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use replica::{
-    Authority, Body, Content, Effect, Event, Execution, Key, LocalId, Machine, Message, Meta, OpId,
+    Authority, Body, Content, Doubt, Effect, Event, Execution, Key, LocalId, Machine, Message, Meta, OpId,
     Operation, Outcome, Record, Reply, Settings, Standing, Ticket, Timer, Write,
 };
 use scope::Site;
@@ -33,6 +33,8 @@ pub(crate) struct Place {
     probes: Vec<(Meta, OpId)>,
     copies: Vec<(Meta, Site)>,
     installs: Vec<(Meta, Option<LocalId>)>,
+    /// Copies that the service is asked to make.
+    makes: Vec<(Meta, OpId)>,
     spool: BTreeMap<Meta, App>,
     timers: BTreeSet<Timer>,
     /// Resources that the service was made to refuse.
@@ -41,6 +43,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// The service makes what was fetched.
+    fn make(&mut self, resource: &Meta, op: &OpId) -> LocalId {
+        self.service.make(op, self.spool[resource].clone())
+    }
+
     /// The bodies that operations on the disk name.
     pub(crate) fn needed(&self) -> BTreeMap<OpId, Body> {
         let records = self.disk.values().map(|bytes| Record::read(bytes).unwrap());
@@ -105,6 +112,7 @@ impl World {
                 probes: Vec::new(),
                 copies: Vec::new(),
                 installs: Vec::new(),
+                makes: Vec::new(),
                 spool: BTreeMap::new(),
                 timers: BTreeSet::new(),
                 refusing: BTreeSet::new(),
@@ -215,7 +223,8 @@ impl World {
                 place.timers.insert(timer);
             }
             Effect::CopyState { resource, from } => place.copies.push((resource, from)),
-            Effect::Install { resource, local } => place.installs.push((resource, local)),
+            Effect::Install { resource, local, .. } => place.installs.push((resource, local)),
+            Effect::Make { resource, op } => place.makes.push((resource, op)),
             Effect::Diverged { resource, .. } => {
                 self.diverged += 1;
                 place.refusing.insert(resource);
@@ -248,6 +257,11 @@ impl World {
                 service.execute(&request.operation, &request.execution, request.local);
             } else {
                 service.ignore(&request.operation.id);
+            }
+        }
+        for (resource, op) in std::mem::take(&mut self.places[at].makes) {
+            if self.chance.percent(50) {
+                self.places[at].make(&resource, &op);
             }
         }
         let place = &mut self.places[at];
@@ -352,12 +366,18 @@ impl World {
 
     /// A state is fetched from another site, or a fetched one is installed.
     fn copy(&mut self, at: usize) {
+        if let Some((resource, op)) = self.places[at].makes.pop() {
+            return self.make(at, resource, op);
+        }
         if let Some((resource, local)) = self.places[at].installs.pop() {
             if self.bad(20) {
                 return self.crash(at);
             }
+            let Some(local) = local else {
+                let doubt = [Doubt::Ask, Doubt::Probe, Doubt::Repeat][self.chance.below(3)];
+                return self.event(at, Event::ToMake { resource, local: None, doubt });
+            };
             let place = &mut self.places[at];
-            let local = local.unwrap_or_else(|| place.service.fresh_id());
             place.service.erased(&local);
             place.service.registers.insert(local.clone(), place.spool[&resource].clone());
             if self.bad(20) {
@@ -378,6 +398,21 @@ impl World {
         let state = theirs.and_then(|local| self.places[from].service.registers.get(&local).cloned());
         self.places[at].spool.insert(resource, state.unwrap_or_default());
         self.event(at, Event::Fetched { map, snapshot });
+    }
+
+    /// The service makes a copy, or does not, and says so, or does not.
+    fn make(&mut self, at: usize, resource: Meta, op: OpId) {
+        let (silent, deaf) = (self.bad(20), self.bad(20));
+        let made = (!deaf).then(|| self.places[at].make(&resource, &op));
+        let outcome = match made {
+            _ if silent => Outcome::Unknown,
+            Some(local) => Outcome::Done { status: 201, local: Some(local) },
+            None => Outcome::NotExecuted,
+        };
+        if self.bad(10) {
+            return self.crash(at);
+        }
+        self.event(at, Event::Made { resource, op, outcome });
     }
 
     /// The operator looks, and says what is true.
@@ -437,6 +472,7 @@ impl World {
                     && place.probes.is_empty()
                     && place.copies.is_empty()
                     && place.installs.is_empty()
+                    && place.makes.is_empty()
                     && place.machine.in_doubt().next().is_none()
             })
     }

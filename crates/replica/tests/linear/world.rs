@@ -31,6 +31,8 @@ pub(crate) struct Place {
     probes: Vec<(Meta, OpId)>,
     copies: Vec<(Meta, Site)>,
     installs: Vec<(Meta, Option<LocalId>)>,
+    /// Copies that the service is asked to make.
+    makes: Vec<(Meta, OpId)>,
     reads: Vec<(Ticket, Option<LocalId>)>,
     has_read: Vec<Ticket>,
     spool: BTreeMap<Meta, App>,
@@ -90,6 +92,7 @@ impl World {
                 probes: Vec::new(),
                 copies: Vec::new(),
                 installs: Vec::new(),
+                makes: Vec::new(),
                 reads: Vec::new(),
                 has_read: Vec::new(),
                 spool: BTreeMap::new(),
@@ -255,7 +258,8 @@ impl World {
                 place.timers.insert(timer);
             }
             Effect::CopyState { resource, from } => place.copies.push((resource, from)),
-            Effect::Install { resource, local } => place.installs.push((resource, local)),
+            Effect::Install { resource, local, .. } => place.installs.push((resource, local)),
+            Effect::Make { resource, op } => place.makes.push((resource, op)),
             Effect::Diverged { .. } => self.diverged += 1,
             Effect::Erase(body) => {
                 place.bodies.remove(&*body.0);
@@ -286,6 +290,12 @@ impl World {
                 service.execute(&request.operation, &request.execution, request.local);
             } else {
                 service.ignore(&request.operation.id);
+            }
+        }
+        for (resource, op) in std::mem::take(&mut self.places[at].makes) {
+            if self.chance.percent(50) {
+                let place = &mut self.places[at];
+                place.service.make(&op, place.spool[&resource].clone());
             }
         }
         self.restart(at);
@@ -397,6 +407,9 @@ impl World {
 
     /// A state is fetched from another site, or a fetched one is installed.
     fn copy(&mut self, at: usize) {
+        if let Some((resource, op)) = self.places[at].makes.pop() {
+            return self.make(at, resource, op);
+        }
         if let Some((resource, local)) = self.places[at].installs.pop() {
             if self.bad(10) {
                 return self.crash(at);
@@ -404,8 +417,10 @@ impl World {
             if self.stubborn == Some(at) {
                 return self.event(at, Event::CopyFailed { resource });
             }
+            let Some(local) = local else {
+                return self.event(at, Event::ToMake { resource, local: None, doubt: Doubt::Ask });
+            };
             let place = &mut self.places[at];
-            let local = local.unwrap_or_else(|| place.service.fresh_id());
             place.service.erased(&local);
             place.service.registers.insert(local.clone(), place.spool[&resource].clone());
             if self.bad(10) {
@@ -424,6 +439,19 @@ impl World {
         let state = theirs.and_then(|local| self.places[from].service.registers.get(&local).cloned());
         self.places[at].spool.insert(resource, state.unwrap_or_default());
         self.event(at, Event::Fetched { map, snapshot });
+    }
+
+    /// The service makes a copy, or does not, and says so, or does not.
+    fn make(&mut self, at: usize, resource: Meta, op: OpId) {
+        let (silent, deaf) = (self.bad(20), self.bad(20));
+        let place = &mut self.places[at];
+        let made = (!deaf).then(|| place.service.make(&op, place.spool[&resource].clone()));
+        let outcome = match made {
+            _ if silent => Outcome::Unknown,
+            Some(local) => Outcome::Done { status: 201, local: Some(local) },
+            None => Outcome::NotExecuted,
+        };
+        self.event(at, Event::Made { resource, op, outcome });
     }
 
     /// The operator looks, and says what is true.

@@ -176,6 +176,7 @@ impl Book {
                     self.let_go(meta, changes);
                 }
                 Key::Order(_) => self.cut(&key, None, changes),
+                Key::Making(meta) => touched.push(meta.clone()),
                 Key::Site => {}
             }
             changes.push(Change::remove(Table::Machine, bytes_of(&key)));
@@ -200,6 +201,7 @@ impl Book {
                     }
                 }
                 Record::Gone(map) => gone.push(map.meta.clone()),
+                Record::Making { resource, .. } => touched.push(resource.clone()),
                 Record::Site { .. } => {}
             }
             changes.push(Change::put(Table::Machine, bytes_of(&record.key()), &record.bytes()));
@@ -293,9 +295,10 @@ impl Book {
         self.shapes.insert(meta.clone(), shape);
     }
 
-    /// A replica has to be removed from the service.
-    pub(super) fn note_release(&mut self, meta: &Meta, changes: &mut Vec<Change>) {
+    /// A replica has to be removed from the service, where it has this id.
+    pub(super) fn note_release(&mut self, meta: &Meta, local: Option<&LocalId>, changes: &mut Vec<Change>) {
         let Some(shape) = self.letting_go.remove(meta) else { return };
+        let shape = Shape { local: local.cloned().or(shape.local), ..shape };
         if shape.local.is_some() {
             changes.push(Change::put(Table::Released, meta.0.as_bytes(), &shape));
             self.released.insert(meta.clone(), shape);

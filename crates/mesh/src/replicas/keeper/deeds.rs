@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
-use replica::{Authority, Effect, Event, Execution, LocalId, Meta, OpId, Operation, Outcome, Timer};
+use replica::{Authority, Doubt, Effect, Event, Execution, LocalId, Meta, OpId, Operation, Outcome, Timer};
 use scope::Site;
 use serde_json::json;
 use spool::Id;
@@ -15,6 +15,7 @@ use super::book::Shape;
 use super::copy::{self, Copied};
 use super::execute::{self, Job};
 use super::fetch::Fetch;
+use super::install::{self, Unfinished};
 use super::pull::Progress;
 use super::vault::{Change, Table};
 use super::{Deed, Keeper, News, peers};
@@ -76,7 +77,8 @@ impl Keeper {
                     let _ = news.send(News::Fetched { resource, copied });
                 });
             }
-            Effect::Install { resource, local } => self.install(resource, local),
+            Effect::Install { resource, local, made } => self.install(resource, local, made),
+            Effect::Make { resource, op } => self.make(resource, op),
             Effect::Release { resource, keep, .. } => {
                 if !keep {
                     self.release(resource);
@@ -250,17 +252,50 @@ impl Keeper {
         self.erase_later(old);
     }
 
-    fn install(&mut self, resource: Meta, local: Option<LocalId>) {
+    fn install(&mut self, resource: Meta, local: Option<LocalId>, whole: bool) {
         self.busy += 1;
         let (core, vault, news) = (Rc::clone(&self.core), self.vault.clone(), self.news.clone());
         let own = self.book.own_shape(&resource, local.as_ref());
         let (spool, waits) = (self.bodies.spool.clone(), Rc::clone(&self.waits));
         let made = self.machine.is_made(&resource);
         spawn_local(async move {
-            let given = copy::Given { meta: resource.clone(), local, own, made, waits };
-            let installed = copy::install(core, vault, spool, given).await.ok();
-            let installed = installed.map(|(local, copied)| (local, Box::new(copied)));
-            let _ = news.send(News::Installed { resource, installed });
+            let (meta, asked) = (resource.clone(), local.clone());
+            let given = install::Given { meta, local, own, made, whole, waits };
+            let _ = news.send(match install::install(core, vault, spool, given).await {
+                Ok((local, copied)) => {
+                    News::Installed { resource, installed: Some((local, Box::new(copied))) }
+                }
+                Err(Unfinished::Failed) => News::Installed { resource, installed: None },
+                Err(Unfinished::ToMake { doubt, shape }) => {
+                    News::ToMake { resource, local: asked, doubt, shape }
+                }
+            });
+        });
+    }
+
+    /// The service has to make what it is given. How that is addressed is known from now on: it may have to be removed.
+    pub(super) fn to_make(&mut self, resource: Meta, local: Option<LocalId>, doubt: Doubt, shape: Shape) {
+        let mut changes = Vec::new();
+        if self.book.shape(&resource).is_none() {
+            self.book.set_shape(&resource, shape, &mut changes);
+        }
+        self.event_with(Event::ToMake { resource, local, doubt }, &[], changes);
+    }
+
+    fn make(&mut self, resource: Meta, op: OpId) {
+        self.busy += 1;
+        let (core, vault, news) = (Rc::clone(&self.core), self.vault.clone(), self.news.clone());
+        // Nothing is begun at the end: that it was not is known now, and would not be later.
+        if self.ending.is_some() {
+            let _ = news.send(News::Made { resource, op, outcome: Outcome::NotExecuted });
+            return;
+        }
+        let (spool, places) = (self.bodies.spool.clone(), Rc::clone(&self.places));
+        spawn_local(async move {
+            let place = places.acquire().await;
+            let outcome = install::make(core, vault, spool, resource.clone(), op.clone()).await;
+            drop(place);
+            let _ = news.send(News::Made { resource, op, outcome });
         });
     }
 
@@ -304,8 +339,8 @@ impl Keeper {
 
     /// What has to be removed from the service, also if this process ends before it is.
     pub(super) fn note_release(&mut self, effect: &Effect, changes: &mut Vec<Change>) {
-        if let Effect::Release { resource, keep: false, .. } = effect {
-            self.book.note_release(resource, changes);
+        if let Effect::Release { resource, local, keep: false } = effect {
+            self.book.note_release(resource, local.as_ref(), changes);
         }
     }
 

@@ -279,7 +279,7 @@ impl Job {
 const TAKEN: Outcome = Outcome::Refused { status: 409 };
 
 /// Names the operation to the service that executes it, and to the client.
-const OPERATION: HeaderName = HeaderName::from_static("scope-operation");
+pub(super) const OPERATION: HeaderName = HeaderName::from_static("scope-operation");
 
 /// Whether an answer says something of this site's credential, or of the moment, rather than of the operation.
 ///
@@ -406,6 +406,11 @@ fn created(state: &State, kept: &Kept, location: Option<&HeaderValue>, body: Opt
         collection.rsplit_once('/').map_or("", |(collection, _)| collection)
     };
     let kind = kind(state, &kept.service, &kept.kind, collection)?;
+    named(state, &kept.service, &kind.name, collection, &said_id(kind, location, body)?)
+}
+
+/// The id that an answer gives to what was made.
+pub(super) fn said_id(kind: &Kind, location: Option<&HeaderValue>, body: Option<&Bytes>) -> Option<String> {
     let said = body.and_then(|body| {
         let document: Value = serde_json::from_slice(body).ok()?;
         document.pointer(&kind.id)?.as_str().map(str::to_owned)
@@ -415,7 +420,7 @@ fn created(state: &State, kept: &Kept, location: Option<&HeaderValue>, body: Opt
         let path = address.split(['?', '#']).next()?.trim_end_matches('/');
         path.rsplit_once('/').map(|(_, id)| id.to_owned())
     };
-    named(state, &kept.service, &kind.name, collection, &said.or_else(linked)?)
+    said.or_else(linked)
 }
 
 /// The name of a resource with this id. `None`: no service's id is so.
@@ -450,10 +455,22 @@ pub(super) async fn ask_with(
     on_behalf_of: Option<(&Site, &Who)>,
     stored: Option<LegBody>,
 ) -> Option<Response<Bytes>> {
+    asked(core, state, name, replay, on_behalf_of, stored).await.ok()
+}
+
+/// The same. Without an answer, whether the service may have been asked.
+pub(super) async fn asked(
+    core: &Core,
+    state: &State,
+    name: &Name,
+    replay: Replay,
+    on_behalf_of: Option<(&Site, &Who)>,
+    stored: Option<LegBody>,
+) -> Result<Response<Bytes>, Sent> {
     let answer = open(core, state, name, replay, on_behalf_of, stored).await?;
     let (head, body) = answer.into_parts();
-    let body = Limited::new(body, ANSWER_BYTES).collect().await.ok()?.to_bytes();
-    Some(Response::from_parts(head, body))
+    let body = Limited::new(body, ANSWER_BYTES).collect().await.map_err(|_| Sent::Maybe)?.to_bytes();
+    Ok(Response::from_parts(head, body))
 }
 
 async fn open(
@@ -463,25 +480,26 @@ async fn open(
     replay: Replay,
     on_behalf_of: Option<(&Site, &Who)>,
     stored: Option<LegBody>,
-) -> Option<Response<AnswerBody>> {
-    let own = state.service(name.service())?;
-    let uri = addressed(&ids_of(core, name.service()), replay.uri.path(), replay.uri.query())?;
+) -> Result<Response<AnswerBody>, Sent> {
+    let own = state.service(name.service()).ok_or(Sent::No)?;
+    let uri = addressed(&ids_of(core, name.service()), replay.uri.path(), replay.uri.query());
+    let uri = uri.ok_or(Sent::No)?;
     let replay = Replay { uri, ..replay };
     let makes = !matches!(replay.method, Method::GET | Method::HEAD | Method::DELETE);
     let (credentials, replay) =
-        as_archipel(core, state, name.service(), name, replay, on_behalf_of).await.ok()?;
+        as_archipel(core, state, name.service(), name, replay, on_behalf_of).await.map_err(|_| Sent::No)?;
     if makes && on_behalf_of.is_none() && is_by_login(state, name.service()) {
         // It would be the login's own, and not its owner's.
-        return None;
+        return Err(Sent::No);
     }
     let (head, body) = under(&credentials, replay);
     let asked = head.headers.clone();
-    let answer =
-        Box::pin(leg::local(core, state, &own, head, stored.unwrap_or(body), None, None)).await.ok()?;
+    let answer = Box::pin(leg::local(core, state, &own, head, stored.unwrap_or(body), None, None)).await;
+    let answer = answer.map_err(|failure| failure.sent)?;
     if answer.status() == StatusCode::UNAUTHORIZED {
         identity::ended(core, &asked);
     }
-    Some(answer)
+    Ok(answer)
 }
 
 /// Reads something of a resource from a service of this site, as it comes.
@@ -491,7 +509,7 @@ pub(in crate::replicas) async fn stream(
     name: &Name,
     path: &str,
 ) -> Option<Response<AnswerBody>> {
-    open(core, state, name, get(path)?, None, None).await
+    open(core, state, name, get(path)?, None, None).await.ok()
 }
 
 /// Reads something of a resource from a service of this site.

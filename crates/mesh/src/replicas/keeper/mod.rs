@@ -8,7 +8,7 @@
 //!
 //! In the order in which a write meets them: `clients` (who waits), `book` and `logs` (what is remembered), `journal`,
 //! `durable`, `vault` and `seal` (the disk), `deeds`, `execute`, `awaited` and `replay` (the service), `peers`, `inbound` and `vouch` (other
-//! sites), `copy` and `fetch` (states), `bodies` and `pull` (long bodies), `show` and `webhook` (what is told). `reads`:
+//! sites), `copy`, `fetch` and `install` (states), `bodies` and `pull` (long bodies), `show` and `webhook` (what is told). `reads`:
 //! reads that wait for all that.
 
 mod awaited;
@@ -21,6 +21,7 @@ mod durable;
 pub(in crate::replicas) mod execute;
 mod fetch;
 mod inbound;
+mod install;
 mod journal;
 mod logs;
 mod peers;
@@ -46,8 +47,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use bytes::Bytes;
 use http::Response;
 use replica::{
-    Effect, Event, Execution, LocalId, Machine, Message, Meta, OpId, Outcome, ReplicaMap, Reply, Snapshot,
-    Timer,
+    Doubt, Effect, Event, Execution, LocalId, Machine, Message, Meta, OpId, Outcome, ReplicaMap, Reply,
+    Snapshot, Timer,
 };
 use scope::Site;
 use spool::{Id, Spool, Stored};
@@ -60,7 +61,7 @@ pub(in crate::replicas) use self::execute::is_storable;
 
 use self::awaited::Waits;
 use self::bodies::Bodies;
-use self::book::{Book, Finished, With};
+use self::book::{Book, Finished, Shape, With};
 use self::clients::Clients;
 use self::copy::Copied;
 use self::execute::Lacking;
@@ -145,6 +146,18 @@ enum News {
     Installed {
         resource: Meta,
         installed: Option<(Option<LocalId>, Box<Copied>)>,
+    },
+    /// The service here has to make what it is given, and to name it.
+    ToMake {
+        resource: Meta,
+        local: Option<LocalId>,
+        doubt: Doubt,
+        shape: Shape,
+    },
+    Made {
+        resource: Meta,
+        op: OpId,
+        outcome: Outcome,
     },
     Released {
         resource: Meta,
@@ -412,6 +425,14 @@ impl Keeper {
             News::Installed { resource, installed } => {
                 self.busy = self.busy.saturating_sub(1);
                 self.installed(resource, installed);
+            }
+            News::ToMake { resource, local, doubt, shape } => {
+                self.busy = self.busy.saturating_sub(1);
+                self.to_make(resource, local, doubt, shape);
+            }
+            News::Made { resource, op, outcome } => {
+                self.busy = self.busy.saturating_sub(1);
+                self.event(Event::Made { resource, op, outcome });
             }
             News::Released { resource, gone } => self.released(&resource, gone),
             News::Digested { resource, content } => self.event(Event::Digested { resource, content }),

@@ -9,7 +9,7 @@ use super::book::is_provisional;
 use super::{Deed, Keeper, execute};
 use crate::replicas::admin::{self, Admin, Condition, Pending, Refused, Replica, Resource, Transfer};
 use crate::replicas::request::Name;
-use crate::replicas::{Fate, Place};
+use crate::replicas::{Fate, Place, Stand};
 
 impl Keeper {
     /// Lets the cores know how a resource is now.
@@ -44,6 +44,10 @@ impl Keeper {
 
     /// What became of an operation.
     pub(super) fn fate(&self, op: &OpId) -> Option<Fate> {
+        if let Some((meta, making)) = self.machine.makings().find(|(_, making)| making.op == *op) {
+            let stand = if making.stage == Stage::InDoubt { Stand::InDoubt } else { Stand::Pending };
+            return Some(Fate { meta: meta.clone(), sites: vec![(self.here.clone(), stand)] });
+        }
         let open = self.book.op(op).map(|open| &open.meta);
         let meta = open.or_else(|| self.book.finished(op).map(|finished| &finished.meta))?.clone();
         Some(Fate { meta, sites: self.stands(op) })
@@ -90,15 +94,20 @@ impl Keeper {
         let found = self.machine.in_doubt().find(|(_, own)| *own == op);
         let meta = found.map(|(meta, _)| meta.clone()).ok_or(Refused::Unknown)?;
         let status = self.machine.status(&meta).ok_or(Refused::Unknown)?;
-        let makes = status.running.is_some_and(|running| running.execution.how == How::Create);
+        let copies = self.machine.making(&meta).is_some_and(|making| making.op == *op);
+        let makes = copies || status.running.is_some_and(|running| running.execution.how == How::Create);
         if !executed || !makes || status.map.chosen {
             return Ok((meta, None));
         }
         let id = id.ok_or(Refused::Nameless)?;
         // As the service says it, or as lists show names.
         let id = id.rsplit('/').next().unwrap_or_default();
-        let (service, kind, path) = self.book.made_by(op).ok_or(Refused::Unknown)?;
         let state = self.core.state();
+        // A copy is of the kind of what it is a copy of, and in the same collection.
+        let name = Name::from(&meta);
+        let of_copy = || Some((name.service(), &*self.book.shape(&meta)?.kind, name.path()));
+        let made = if copies { of_copy() } else { self.book.made_by(op) };
+        let (service, kind, path) = made.ok_or(Refused::Unknown)?;
         let is_collection = state.settings().profile.kinds.collection(service, path).is_some();
         let above = path.rsplit_once('/').map_or("", |(above, _)| above);
         let collection = if is_collection { path } else { above };
@@ -124,7 +133,9 @@ impl Keeper {
             }
         };
         let in_doubt = status.running.is_some_and(|running| running.stage == Stage::InDoubt);
+        let making = self.machine.making(meta);
         let condition = match status.condition {
+            _ if making.is_some_and(|making| making.stage == Stage::InDoubt) => Condition::InDoubt,
             replica::Condition::Diverged { status } => Condition::Diverged(status),
             _ if status.copying => Condition::Copying,
             replica::Condition::Differs => Condition::Differs,
@@ -150,7 +161,15 @@ impl Keeper {
     /// What only an operator can end. It may have been executed before, and be repeated because a replace erased that.
     fn in_doubt(&self) -> Vec<Pending> {
         let doubted = self.machine.in_doubt();
-        doubted.filter_map(|(meta, op)| self.machine.operation(meta, op).map(pending)).collect()
+        let copied = |meta: &Meta, op: &OpId| {
+            let making = self.machine.making(meta).filter(|making| making.op == *op)?;
+            let (resource, user, since_ms) = (meta.0.to_string(), String::new(), making.since_ms);
+            Some(Pending { op: op.clone(), resource, class: "copy", user, since_ms })
+        };
+        let shown = |(meta, op): (&Meta, &OpId)| {
+            self.machine.operation(meta, op).map(pending).or_else(|| copied(meta, op))
+        };
+        doubted.filter_map(shown).collect()
     }
 
     /// Counts what waits.

@@ -1,0 +1,172 @@
+//! A copy that a service has to make, and to name, is made as a creation is: never again by guess.
+
+use super::*;
+
+fn local(name: &str) -> Option<LocalId> {
+    Some(LocalId(name.into()))
+}
+
+fn named() -> Meta {
+    Meta("a-1".into())
+}
+
+/// What the service is to be given: by which id, and whether it was just made.
+fn installs(effects: &[Effect]) -> Vec<(Option<LocalId>, bool)> {
+    let installs = effects.iter().filter_map(|effect| match effect {
+        Effect::Install { local, made, .. } => Some((local.clone(), *made)),
+        _ => None,
+    });
+    installs.collect()
+}
+
+/// By which name the service is asked to make something.
+fn makes(effects: &[Effect]) -> Vec<OpId> {
+    let makes = effects.iter().filter_map(|effect| match effect {
+        Effect::Make { op, .. } => Some(op.clone()),
+        _ => None,
+    });
+    makes.collect()
+}
+
+/// A site that fetched the state of another, for a service that names what it makes.
+fn fetched() -> Stage {
+    let (mut a, mut c) = (Stage::new("A"), Stage::new("C"));
+    let subject =
+        Subject::New { naming: Naming::FirstReplica, level: Level::Eventual, sites: [site("A")].into() };
+    let effects = a.write(1, subject, Class::Create, Doubt::Ask);
+    a.ends(&effects, Outcome::Done { status: 201, local: local("a-1") });
+    let change = Change::Extend(site("C"));
+    let mut told = a.on(Event::Change { ticket: Ticket(2), resource: named(), change });
+    let mut asks = false;
+    while !asks {
+        let mut heard = Vec::new();
+        for message in messages(&told, "C") {
+            heard.extend(c.on(Event::Received { from: site("A"), message: message.clone() }));
+        }
+        asks = heard.iter().any(|effect| matches!(effect, Effect::CopyState { .. }));
+        let answers = messages(&heard, "A").into_iter().cloned();
+        told = answers.flat_map(|message| a.on(Event::Received { from: site("C"), message })).collect();
+    }
+    let (map, snapshot) = a.machine.snapshot(&named()).unwrap();
+    let effects = c.on(Event::Fetched { map, snapshot });
+    assert_eq!(installs(&effects), [(None, false)]);
+    c
+}
+
+/// The same, whose service is being asked to make it.
+fn making(doubt: Doubt) -> (Stage, OpId) {
+    let mut stage = fetched();
+    let effects = stage.on(Event::ToMake { resource: named(), local: None, doubt });
+    // What a restart would need is durable by then.
+    assert!(stage.disk.contains_key(&Key::Making(named())));
+    let op = makes(&effects).pop().unwrap();
+    (stage, op)
+}
+
+fn made(stage: &mut Stage, op: &OpId, outcome: Outcome) -> Vec<Effect> {
+    stage.on(Event::Made { resource: named(), op: op.clone(), outcome })
+}
+
+fn is_good(stage: &mut Stage) -> bool {
+    stage.on(Event::Installed { resource: named(), local: local("c-7") });
+    stage.machine.is_readable(&named())
+        && stage.machine.map(&named()).unwrap().local(&site("C")) == local("c-7")
+}
+
+#[test]
+fn what_was_made_is_known_by_its_id_before_anything_else_is_given_to_it() {
+    let (mut stage, op) = making(Doubt::Ask);
+    let effects = made(&mut stage, &op, Outcome::Done { status: 201, local: local("c-7") });
+    assert_eq!(installs(&effects), [(local("c-7"), true)]);
+    // What is below it could not be given: after a restart it is not made once more.
+    let effects = stage.restart("C");
+    assert_eq!((installs(&effects), makes(&effects)), (vec![(local("c-7"), false)], Vec::new()));
+    assert!(is_good(&mut stage) && !stage.disk.contains_key(&Key::Making(named())));
+}
+
+#[test]
+fn without_an_answer_it_is_shown_until_it_is_settled_and_never_made_by_guess() {
+    for (crashes, executed) in [(false, true), (false, false), (true, true), (true, false)] {
+        let (mut stage, op) = making(Doubt::Probe);
+        if !crashes {
+            made(&mut stage, &op, Outcome::Unknown);
+        }
+        for _ in 0..3 {
+            let effects = stage.restart("C");
+            assert!(makes(&effects).is_empty() && installs(&effects).is_empty(), "{effects:?}");
+            let effects = stage.on(Event::Fired(Timer::Copy(named())));
+            assert!(effects.is_empty(), "{effects:?}");
+            assert_eq!(stage.machine.in_doubt().collect::<Vec<_>>(), [(&named(), &op)]);
+        }
+        let id = local("c-7").filter(|_| executed);
+        let effects =
+            stage.on(Event::Settle { resource: named(), op: op.clone(), executed, local: id.clone() });
+        assert_eq!(installs(&effects), [(id, executed)]);
+        assert_eq!(stage.machine.in_doubt().count(), 0);
+        if !executed {
+            // The next attempt is another.
+            let effects = stage.on(Event::ToMake { resource: named(), local: None, doubt: Doubt::Ask });
+            let again = makes(&effects).pop().unwrap();
+            assert_ne!(again, op);
+            made(&mut stage, &again, Outcome::Done { status: 201, local: local("c-7") });
+        }
+        assert!(is_good(&mut stage));
+    }
+}
+
+#[test]
+fn where_repeating_is_harmless_it_is_repeated_by_the_same_name() {
+    let (mut stage, op) = making(Doubt::Repeat);
+    made(&mut stage, &op, Outcome::Unknown);
+    let effects = stage.on(Event::Fired(Timer::Copy(named())));
+    assert_eq!(makes(&effects), [op.clone()]);
+    // That the second attempt came to nothing says nothing of the first.
+    made(&mut stage, &op, Outcome::NotExecuted);
+    stage.restart("C");
+    let effects = stage.on(Event::Fired(Timer::Copy(named())));
+    assert_eq!(makes(&effects), [op.clone()]);
+    made(&mut stage, &op, Outcome::Refused { status: 409 });
+    assert_eq!(stage.machine.in_doubt().count(), 1);
+}
+
+#[test]
+fn what_was_provably_not_made_is_fetched_and_made_again() {
+    for outcome in [Outcome::NotExecuted, Outcome::Refused { status: 400 }] {
+        let (mut stage, op) = making(Doubt::Ask);
+        made(&mut stage, &op, outcome);
+        assert_eq!(stage.machine.in_doubt().count(), 0);
+        let effects = stage.on(Event::Fired(Timer::Copy(named())));
+        assert!(effects.iter().any(|effect| matches!(effect, Effect::CopyState { .. })), "{effects:?}");
+    }
+}
+
+#[test]
+fn what_was_asked_for_by_an_id_that_is_another_by_now_is_not_made() {
+    let (mut stage, op) = making(Doubt::Ask);
+    made(&mut stage, &op, Outcome::Done { status: 201, local: local("c-7") });
+    let effects = stage.on(Event::ToMake { resource: named(), local: None, doubt: Doubt::Ask });
+    assert_eq!((makes(&effects), installs(&effects)), (Vec::new(), vec![(local("c-7"), false)]));
+}
+
+#[test]
+fn a_creation_in_doubt_is_not_made_again_as_a_copy() {
+    let (mut a, mut b) = (Stage::new("A"), Stage::new("B"));
+    let sites = [site("A"), site("B")].into();
+    let subject = Subject::New { naming: Naming::FirstReplica, level: Level::Eventual, sites };
+    let effects = a.write(1, subject, Class::Create, Doubt::Ask);
+    let effects = a.ends(&effects, Outcome::Done { status: 201, local: local("a-1") });
+    let mut asked = Vec::new();
+    for message in messages(&effects, "B") {
+        asked.extend(b.on(Event::Received { from: site("A"), message: message.clone() }));
+    }
+    b.ends(&asked, Outcome::Unknown);
+    let (map, snapshot) = a.machine.snapshot(&named()).unwrap();
+    let mut known = snapshot.progress.known.clone();
+    known.add(&op(9));
+    let told =
+        b.on(Event::Received { from: site("A"), message: Message::Behind { map: map.clone(), known } });
+    assert!(told.iter().any(|effect| matches!(effect, Effect::CopyState { .. })), "{told:?}");
+    let effects = b.on(Event::Fetched { map, snapshot });
+    assert!(installs(&effects).is_empty(), "{effects:?}");
+    assert_eq!(b.machine.in_doubt().count(), 1);
+}
