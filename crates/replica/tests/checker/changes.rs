@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use replica::{Change, Event, Meta, Settings, Ticket};
+use replica::{Body, Change, Class, Doubt, Event, Level, Meta, Naming, Settings, Subject, Ticket, Write};
 
 use crate::world::World;
-use crate::{app::App, draw, rule};
+use crate::{app::App, draw, invariant_nothing_is_made_twice, rule, who};
 
 /// A change that is drawn, of one of the resources.
 fn change(world: &mut World, at: usize) {
@@ -90,4 +90,49 @@ fn replicas_come_and_go_under_crashes_and_a_bad_network() {
         kept += world.released.iter().filter(|(_, _, keep)| *keep).count();
     }
     assert!(released > 10 && kept > 5, "{released} {kept}");
+}
+
+/// Resources of one site, each named by its service, are copied to the two others, whose services name them too.
+fn copies(seed: u64) -> World {
+    let mut world = World::new(seed, 3, Settings::default());
+    for number in 0..4 {
+        let at = world.chance.below(3);
+        let site = world.places[at].site.clone();
+        let naming = Naming::FirstReplica;
+        let subject = Subject::New { naming, level: Level::Eventual, sites: [site.clone()].into() };
+        let (class, doubt, body) = (Class::Create, Doubt::Probe, Body(format!("set {number}").into()));
+        world.write(at, Write { subject, class, doubt, on_behalf_of: who(&site), body });
+    }
+    for round in 0..600 {
+        let at = world.chance.below(3);
+        match world.chance.below(40) {
+            0 if world.chance.percent(30) => world.crash(at),
+            1 => world.settle(at),
+            2..=4 if round > 100 => {
+                let to = Change::Extend(world.places[world.chance.below(3)].site.clone());
+                let names: Vec<Meta> = world.places[at].machine.resources().cloned().collect();
+                for resource in names.into_iter().filter(|meta| !meta.0.starts_with('~')) {
+                    world.tickets += 1;
+                    let ticket = Ticket(world.tickets);
+                    world.event(at, Event::Change { ticket, resource, change: to.clone() });
+                }
+            }
+            _ => world.step(),
+        }
+    }
+    world.heal();
+    world
+}
+
+#[test]
+fn a_copy_that_a_service_names_is_made_once_whatever_it_answers() {
+    let (mut installs, mut doubts) = (0, 0);
+    for seed in 6_000..6_060 {
+        let world = copies(seed);
+        check(&world, seed);
+        invariant_nothing_is_made_twice(&world, seed);
+        installs += world.installs;
+        doubts += world.doubts;
+    }
+    assert!(installs > 100 && doubts > 20, "{installs} {doubts}");
 }
