@@ -296,7 +296,10 @@ impl Installer<'_> {
         let kind = execute::kind(self.state, self.name.service(), &shape.kind, &path)?;
         let document = portable(&content.document, kind);
         let local = match local {
-            Some(local) => self.replace(local, &document, kind).await?,
+            Some(local) => {
+                let local = self.replace(local, &document, kind).await?;
+                self.without_others(local, content, &document, kind).await?
+            }
             None => self.create(&document, kind).await?,
         };
         for (name, part) in &content.parts {
@@ -305,6 +308,34 @@ impl Installer<'_> {
             // Some services take a part once. If it is the same, all is well.
             let is_there = is_done(status) || status == 409 && self.has_part(&path, part).await?;
             is_there.then_some(())?;
+        }
+        Some(local)
+    }
+
+    /// Takes the parts away that the state does not have. Where the service cannot do that, the resource is made anew.
+    async fn without_others(
+        &self,
+        local: Name,
+        content: &Represented,
+        document: &Bytes,
+        kind: &Kind,
+    ) -> Option<Name> {
+        let has = |part: &String| content.parts.iter().any(|(name, _)| name == part);
+        for part in kind.parts.iter().filter(|part| !has(part)) {
+            let path = format!("{}{part}", self.shape.path(&local));
+            match stream(self.core, self.state, self.name, &path).await?.status().as_u16() {
+                200 => {}
+                204 | 404 | 409 | 410 => continue,
+                _ => return None,
+            }
+            match self.send(Method::DELETE, &path, None, Bytes::new()).await? {
+                status if is_done(status) || matches!(status, 404 | 410) => {}
+                400 | 405 | 409 | 415 | 422 | 501 if kind.json_patch.is_none() => {
+                    self.delete(&local).await?;
+                    return self.create(document, kind).await;
+                }
+                _ => return None,
+            }
         }
         Some(local)
     }
