@@ -33,6 +33,8 @@ use crate::{Audit, carry, metrics};
 const META: &str = "7f0e1d2c-3b4a-4958-8776-655443322110";
 /// A run of site A.
 const RUN: replica::Epoch = replica::Epoch { number: 5, draw: 0x2f };
+const OTHER: &str = "6e8d6d6a-0f4b-4d9e-9d3c-3f2b8f3a1c11";
+const DELETED: &str = "b1946ac9-2492-4d23-a47c-235b4d2611b8";
 const LOCAL: &str = "11111111-2222-4333-8444-555555555555";
 
 const PROFILE: &str = "description = 'test'\n\
@@ -203,6 +205,8 @@ struct Stage {
     credential: bool,
     place: Place,
     group: Option<Group>,
+    /// What another site says that it is about.
+    about: Option<Meta>,
     reply: Reply,
 }
 
@@ -214,7 +218,7 @@ fn stage() -> Stage {
         chosen: false,
         readable: true,
     };
-    Stage { credential: false, place, group: None, reply: Reply::Executed { status: 201 } }
+    Stage { credential: false, place, group: None, about: None, reply: Reply::Executed { status: 201 } }
 }
 
 impl Stage {
@@ -282,6 +286,9 @@ impl Stage {
                         let fate = Fate { meta: Meta::from(&name(META)), sites };
                         let _ = answer.send((op.counter == 42).then_some(fate));
                     }
+                    Order::IsDeleted(meta, answer) => {
+                        let _ = answer.send(meta == Meta::from(&name(DELETED)));
+                    }
                     _ => {}
                 }
             }
@@ -300,8 +307,8 @@ impl Stage {
             state: &state,
             service: &service,
             carried: None,
-            from_peer: false,
-            about: None,
+            from_peer: self.about.is_some(),
+            about: self.about.as_ref(),
             level: None,
         };
         let body =
@@ -568,6 +575,20 @@ fn what_is_not_readable_here_and_nowhere_else_is_a_503() {
     let place = Place { readable: false, ..stage().place };
     let stage = Stage { place, ..stage() };
     stage.ask(&format!("GET /images/{META}"), &[], "").is_problem(503, "unreachable");
+}
+
+#[test]
+fn what_another_site_knows_to_be_replicated_is_no_request_to_the_service_here() {
+    let line = |method: &str, id: &str| format!("{method} /images/{id}");
+    for method in ["GET", "PUT", "DELETE"] {
+        let about = |id: &str| Stage { about: Some(Meta::from(&name(id))), ..stage() };
+        let unknown = about(OTHER).ask(&line(method, OTHER), &[], "");
+        unknown.is_problem(503, "replica-not-good");
+        assert!(unknown.response.headers().contains_key(UNSENT), "another site may be asked");
+        about(DELETED).ask(&line(method, DELETED), &[], "").is_problem(404, "not-found");
+        assert!(about(META).ask(&line(method, META), &[], "").status() < 300, "it is known here");
+    }
+    assert_eq!(stage().ask(&line("GET", OTHER), &[], "").status(), 200, "of a client, it is the service's");
 }
 
 #[test]

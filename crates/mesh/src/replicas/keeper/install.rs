@@ -136,10 +136,42 @@ impl Installer<'_> {
         let document = portable(&content.document, kind);
         let local = match local {
             Some(local) if whole => local,
-            Some(local) => self.replace(local, &document, kind).await?,
+            Some(local) => {
+                let local = self.replace(local, &document, kind).await?;
+                self.without_others(local, content, &document, kind).await?
+            }
             None => self.create(&document, kind).await?,
         };
         self.put_parts(&local, content).await.ok_or(Unfinished::Failed)?;
+        Ok(local)
+    }
+
+    /// Takes the parts away that the state does not have. Where the service cannot do that, the resource is made anew.
+    async fn without_others(
+        &self,
+        local: Name,
+        content: &Represented,
+        document: &Bytes,
+        kind: &Kind,
+    ) -> Result<Name, Unfinished> {
+        let has = |part: &String| content.parts.iter().any(|(name, _)| name == part);
+        for part in kind.parts.iter().filter(|part| !has(part)) {
+            let path = format!("{}{part}", self.shape.path(&local));
+            let found = stream(self.core, self.state, self.name, &path).await;
+            match found.map(|answer| answer.status().as_u16()) {
+                Some(200) => {}
+                Some(204 | 404 | 409 | 410) => continue,
+                Some(_) | None => return Err(Unfinished::Failed),
+            }
+            match self.send(Method::DELETE, &path, None, Bytes::new()).await {
+                Some(status) if is_done(status) || matches!(status, 404 | 410) => {}
+                Some(400 | 405 | 409 | 415 | 422 | 501) if kind.json_patch.is_none() => {
+                    self.delete(&local).await.ok_or(Unfinished::Failed)?;
+                    return self.create(document, kind).await;
+                }
+                Some(_) | None => return Err(Unfinished::Failed),
+            }
+        }
         Ok(local)
     }
 

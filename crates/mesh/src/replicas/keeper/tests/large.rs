@@ -336,3 +336,23 @@ fn a_body_that_the_disk_lost_is_had_from_another_replica() {
     assert_eq!(uploads(&isles), [1, 1, 1]);
     until_erased(&isles, &[0, 1, 2]);
 }
+
+#[test]
+fn a_replica_that_is_given_a_state_keeps_no_part_that_the_state_has_not() {
+    let isles = Isles::new();
+    let meta = isles.make(0, "one");
+    isles.until_all_have(&["one"]);
+    isles.until_quiet();
+    let service = isles.isles[1].service.address();
+    let id = || isles.images(1).into_keys().next();
+    let file = || id().map(|id| get(service, &format!("/images/{id}/file")));
+    // Behind the mesh's back. This service takes no file away: the image has to be made anew.
+    sites::send_with(service, &format!("PUT /images/{}/file", id().unwrap()), "other");
+    assert_eq!(file().unwrap(), b"other");
+    let handle = isles.mesh(1).replication().unwrap();
+    sites::run(handle.repair(&meta.0, site("A"))).unwrap();
+    until("B has no file", || file().is_some_and(|file| file != b"other"));
+    isles.until_quiet();
+    isles.write(0, patch(&meta, "two"));
+    isles.until_all_have(&["two"]);
+}
