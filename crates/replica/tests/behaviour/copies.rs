@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn local(name: &str) -> Option<LocalId> {
-    Some(LocalId(name.into()))
+fn local(name: &str) -> LocalId {
+    LocalId(name.into())
 }
 
 fn named() -> Meta {
@@ -34,7 +34,7 @@ fn fetched() -> Stage {
     let subject =
         Subject::New { naming: Naming::FirstReplica, level: Level::Eventual, sites: [site("A")].into() };
     let effects = a.write(1, subject, Class::Create, Doubt::Ask);
-    a.ends(&effects, Outcome::Done { status: 201, local: local("a-1") });
+    a.ends(&effects, Outcome::Done { status: 201, local: Some(local("a-1")) });
     let change = Change::Extend(site("C"));
     let mut told = a.on(Event::Change { ticket: Ticket(2), resource: named(), change });
     let mut asks = false;
@@ -68,19 +68,19 @@ fn made(stage: &mut Stage, op: &OpId, outcome: Outcome) -> Vec<Effect> {
 }
 
 fn is_good(stage: &mut Stage) -> bool {
-    stage.on(Event::Installed { resource: named(), local: local("c-7") });
+    stage.on(Event::Installed { resource: named(), local: Some(local("c-7")) });
     stage.machine.is_readable(&named())
-        && stage.machine.map(&named()).unwrap().local(&site("C")) == local("c-7")
+        && stage.machine.map(&named()).unwrap().local(&site("C")) == Some(local("c-7"))
 }
 
 #[test]
 fn what_was_made_is_known_by_its_id_before_anything_else_is_given_to_it() {
     let (mut stage, op) = making(Doubt::Ask);
-    let effects = made(&mut stage, &op, Outcome::Done { status: 201, local: local("c-7") });
-    assert_eq!(installs(&effects), [(local("c-7"), true)]);
+    let effects = made(&mut stage, &op, Outcome::Done { status: 201, local: Some(local("c-7")) });
+    assert_eq!(installs(&effects), [(Some(local("c-7")), true)]);
     // What is below it could not be given: after a restart it is not made once more.
     let effects = stage.restart("C");
-    assert_eq!((installs(&effects), makes(&effects)), (vec![(local("c-7"), false)], Vec::new()));
+    assert_eq!((installs(&effects), makes(&effects)), (vec![(Some(local("c-7")), false)], Vec::new()));
     assert!(is_good(&mut stage) && !stage.disk.contains_key(&Key::Making(named())));
 }
 
@@ -98,7 +98,7 @@ fn without_an_answer_it_is_shown_until_it_is_settled_and_never_made_by_guess() {
             assert!(effects.is_empty(), "{effects:?}");
             assert_eq!(stage.machine.in_doubt().collect::<Vec<_>>(), [(&named(), &op)]);
         }
-        let id = local("c-7").filter(|_| executed);
+        let id = Some(local("c-7")).filter(|_| executed);
         let effects =
             stage.on(Event::Settle { resource: named(), op: op.clone(), executed, local: id.clone() });
         assert_eq!(installs(&effects), [(id, executed)]);
@@ -108,7 +108,7 @@ fn without_an_answer_it_is_shown_until_it_is_settled_and_never_made_by_guess() {
             let effects = stage.on(Event::ToMake { resource: named(), local: None, doubt: Doubt::Ask });
             let again = makes(&effects).pop().unwrap();
             assert_ne!(again, op);
-            made(&mut stage, &again, Outcome::Done { status: 201, local: local("c-7") });
+            made(&mut stage, &again, Outcome::Done { status: 201, local: Some(local("c-7")) });
         }
         assert!(is_good(&mut stage));
     }
@@ -119,12 +119,12 @@ fn where_repeating_is_harmless_it_is_repeated_by_the_same_name() {
     let (mut stage, op) = making(Doubt::Repeat);
     made(&mut stage, &op, Outcome::Unknown);
     let effects = stage.on(Event::Fired(Timer::Copy(named())));
-    assert_eq!(makes(&effects), [op.clone()]);
+    assert_eq!(makes(&effects), vec![op.clone()]);
     // That the second attempt came to nothing says nothing of the first.
     made(&mut stage, &op, Outcome::NotExecuted);
     stage.restart("C");
     let effects = stage.on(Event::Fired(Timer::Copy(named())));
-    assert_eq!(makes(&effects), [op.clone()]);
+    assert_eq!(makes(&effects), vec![op.clone()]);
     made(&mut stage, &op, Outcome::Refused { status: 409 });
     assert_eq!(stage.machine.in_doubt().count(), 1);
 }
@@ -143,9 +143,9 @@ fn what_was_provably_not_made_is_fetched_and_made_again() {
 #[test]
 fn what_was_asked_for_by_an_id_that_is_another_by_now_is_not_made() {
     let (mut stage, op) = making(Doubt::Ask);
-    made(&mut stage, &op, Outcome::Done { status: 201, local: local("c-7") });
+    made(&mut stage, &op, Outcome::Done { status: 201, local: Some(local("c-7")) });
     let effects = stage.on(Event::ToMake { resource: named(), local: None, doubt: Doubt::Ask });
-    assert_eq!((makes(&effects), installs(&effects)), (Vec::new(), vec![(local("c-7"), false)]));
+    assert_eq!((makes(&effects), installs(&effects)), (Vec::new(), vec![(Some(local("c-7")), false)]));
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_creation_in_doubt_is_not_made_again_as_a_copy() {
     let sites = [site("A"), site("B")].into();
     let subject = Subject::New { naming: Naming::FirstReplica, level: Level::Eventual, sites };
     let effects = a.write(1, subject, Class::Create, Doubt::Ask);
-    let effects = a.ends(&effects, Outcome::Done { status: 201, local: local("a-1") });
+    let effects = a.ends(&effects, Outcome::Done { status: 201, local: Some(local("a-1")) });
     let mut asked = Vec::new();
     for message in messages(&effects, "B") {
         asked.extend(b.on(Event::Received { from: site("A"), message: message.clone() }));

@@ -274,7 +274,7 @@ impl Keeper {
     }
 
     /// The service has to make what it is given. How that is addressed is known from now on: it may have to be removed.
-    pub(super) fn to_make(&mut self, resource: Meta, local: Option<LocalId>, doubt: Doubt, shape: Shape) {
+    pub(super) fn has_to_make(&mut self, resource: Meta, local: Option<LocalId>, doubt: Doubt, shape: Shape) {
         let mut changes = Vec::new();
         if self.book.shape(&resource).is_none() {
             self.book.set_shape(&resource, shape, &mut changes);

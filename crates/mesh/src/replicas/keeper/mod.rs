@@ -428,7 +428,7 @@ impl Keeper {
             }
             News::ToMake { resource, local, doubt, shape } => {
                 self.busy = self.busy.saturating_sub(1);
-                self.to_make(resource, local, doubt, shape);
+                self.has_to_make(resource, local, doubt, shape);
             }
             News::Made { resource, op, outcome } => {
                 self.busy = self.busy.saturating_sub(1);
