@@ -219,6 +219,7 @@ mod tests {
         for form in forms {
             let (spelling, found) = (form(UUID), form(OTHER));
             assert_eq!(Id::read(spelling.as_bytes()), Some(Id::Uuid(uuid)));
+            assert!(is_uuid(&spelling));
             let mut written = format!("/{found}").into_bytes();
             Known::Uuid(&uuid).replace(found.as_bytes(), &mut written);
             assert_eq!(String::from_utf8(written).unwrap(), format!("/{spelling}"));
@@ -231,6 +232,7 @@ mod tests {
         let shorter = UUID.trim_start_matches('0');
         for token in [shorter, &UUID.replace('f', "g"), &UUID.replacen('-', "_", 1), "42", "a.b~c_d-e"] {
             assert_eq!(Id::read(token.as_bytes()), Some(Id::Token(token.as_bytes().into())), "{token}");
+            assert!(!is_uuid(token));
         }
         for text in ["", "a b", "a/b", "é", "a%20", &"x".repeat(129)] {
             assert_eq!(Id::read(text.as_bytes()), None, "{text}");

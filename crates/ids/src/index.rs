@@ -107,5 +107,7 @@ mod tests {
         index.remove(&ONE.to_uppercase());
         index.remove("cart-1");
         assert!(index.in_text(&text).is_empty() && !index.is_empty());
+        index.remove(TWO);
+        assert!(index.is_empty());
     }
 }

@@ -68,6 +68,15 @@ fn what_only_looks_like_an_id_stays() {
 }
 
 #[test]
+fn all_that_is_replaced_is_counted() {
+    let body = format!("[\"{LOCAL}\", \"x\", \"{LOCAL}/{}\"]", UUIDS[1].1);
+    assert_eq!(whole(&table(&UUIDS), Direction::ToClient, body.as_bytes()).end, Ok(3));
+    assert_eq!(whole(&table(&UUIDS), Direction::ToClient, b"[]").end, Ok(0));
+    // What is held back meanwhile is no more than one of the longest, and an escape.
+    const { assert!(Rewriter::MOST_HELD < 128 + 16) };
+}
+
+#[test]
 fn an_unchanged_chunk_is_not_copied() {
     let mut rewriter = Rewriter::new(table(&UUIDS), Direction::ToClient);
     let chunk = Bytes::from(format!("{{\"name\": \"{}\"}}", "x-1 ".repeat(1000)));

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use scope::{Atlas, Code, Diagnostic, Dialect, Limits, Services, Site, Style, parse_duration};
+use scope::{Atlas, Code, Diagnostic, Dialect, Limits, Services, Site, Style, Zone, parse_duration};
 
 fn atlas() -> Atlas {
     let mut atlas = Atlas::new(["A", "B", "C", "D", "DC 1"].into_iter().filter_map(Site::new)).unwrap();
@@ -162,6 +162,8 @@ fn levels_stay_with_their_group() {
     assert_eq!(plan("safe @strong"), "(A & B) @strong");
     assert_eq!(plan("safe & C"), "(A & B) @strong & C");
     assert_eq!(plan("A & (B @quorum)"), "A & (B @quorum)");
+    assert_eq!(plan("all(A | B) @quorum"), "(A & B) @quorum", "as is suggested for `(A | B) @quorum`");
+    assert_eq!(plan("where(region = eu) @strong"), "(A & C) @strong");
     assert_eq!(plan("(calm & C) @quorum"), "((A & B) @eventual & C) @quorum", "a zone's level is its own");
 }
 
@@ -219,6 +221,17 @@ fn a_star_binds_the_services_that_are_not_named() {
     let plan = |service| dialect.plan(&scope, service, &atlas()).unwrap().unwrap().to_string();
     assert_eq!((plan("identity"), plan("image")), ("A".to_owned(), "B".to_owned()));
     assert_eq!(scope.to_string(), "identity: A, *: B");
+}
+
+#[test]
+fn what_was_written_is_kept_beside_what_it_means() {
+    let dialect = Dialect::default();
+    let zone = Zone::read("west", "A&&B", &dialect).unwrap();
+    assert_eq!((zone.text(), zone.location().to_string().as_str()), ("A&&B", "A & B"));
+    let scope = dialect.scope("*: B, image:A, Compute :A").unwrap();
+    assert_eq!(scope.text(), "*: B, image:A, Compute :A");
+    assert!(scope.services().eq(["compute", "image"]) && !scope.is_empty());
+    assert!(dialect.scope("{}").unwrap().is_empty());
 }
 
 #[test]

@@ -7,6 +7,7 @@
     reason = "the helpers of a test fail the test, as the test itself does"
 )]
 
+mod answers;
 mod chance;
 mod world;
 

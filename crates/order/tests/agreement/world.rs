@@ -21,7 +21,8 @@ pub(crate) struct World {
     pub(crate) chance: Chance,
     pub(crate) fair: bool,
     pub(crate) group: GroupId,
-    network: Vec<(usize, usize, Vec<u8>)>,
+    settings: Settings,
+    pub(crate) network: Vec<(usize, usize, Vec<u8>)>,
     /// Sites on this side of the cut hear none of the others.
     pub(crate) cut: BTreeSet<usize>,
     /// Two sites that do not hear each other.
@@ -32,14 +33,20 @@ pub(crate) struct World {
     pub(crate) refused: BTreeMap<Ticket, Refusal>,
     pub(crate) confirmed: BTreeMap<Ticket, u64>,
     pub(crate) crashes: usize,
+    /// Who leads, as each place was last told.
+    pub(crate) told: BTreeMap<usize, Option<Site>>,
 }
 
 impl World {
     pub(crate) fn new(seed: u64, sites: usize) -> World {
+        World::with(seed, sites, Settings::default())
+    }
+
+    pub(crate) fn with(seed: u64, sites: usize, settings: Settings) -> World {
         let names: Vec<_> = (0..sites).map(|index| Site::new(&format!("Site{index}")).unwrap()).collect();
         let group = GroupId { sites: names.iter().cloned().collect(), incarnation: 0 };
         let place = |site: Site| Place {
-            orders: Orders::restore(site.clone(), Settings::default(), []),
+            orders: Orders::restore(site.clone(), settings, []),
             site,
             disk: BTreeMap::new(),
             given: Vec::new(),
@@ -50,6 +57,7 @@ impl World {
             chance: Chance::new(seed),
             fair: false,
             group,
+            settings,
             network: Vec::new(),
             cut: BTreeSet::new(),
             deaf: None,
@@ -59,6 +67,7 @@ impl World {
             refused: BTreeMap::new(),
             confirmed: BTreeMap::new(),
             crashes: 0,
+            told: BTreeMap::new(),
         };
         (0..sites).for_each(|at| world.start(at));
         world
@@ -148,7 +157,9 @@ impl World {
                 assert!(upto >= before, "seed {}: confirmed {upto}, and {before} was there", self.seed);
                 assert!(self.confirmed.insert(ticket, upto).is_none());
             }
-            Effect::Leader { .. } => {}
+            Effect::Leader { leader, .. } => {
+                self.told.insert(at, leader);
+            }
         }
     }
 
@@ -156,7 +167,8 @@ impl World {
         self.crashes += 1;
         let place = &mut self.places[at];
         let records: Vec<_> = place.disk.values().map(|bytes| Record::read(bytes).unwrap()).collect();
-        place.orders = Orders::restore(place.site.clone(), Settings::default(), records);
+        place.orders = Orders::restore(place.site.clone(), self.settings, records);
+        self.told.remove(&at);
         self.start(at);
     }
 

@@ -1,6 +1,8 @@
 //! What is refused before any site is asked.
 
-use plan::{Refused, Request, Run};
+use std::collections::BTreeSet;
+
+use plan::{Failure, Refused, Request, Run};
 use scope::Level;
 
 use crate::stage::{LIST, NAMED, STRICT, Sky, UNNAMED, parse, rules};
@@ -61,4 +63,14 @@ fn everything_else_runs() {
             assert_eq!(refusal(location, request), None, "{location}");
         }
     }
+}
+
+#[test]
+fn whatever_went_wrong_has_words_of_its_own() {
+    use Failure::{ClientGone, Conflict, Missing, NotFound, Partial, TimedOut, Unavailable, Unknown};
+    let failures = [NotFound, Unavailable, TimedOut, Missing, Partial, Conflict, Unknown, ClientGone];
+    let refused = [Refused::NeedsName, Refused::NoSites, Refused::TwoLevels, Refused::Contrary];
+    let words = failures.iter().map(ToString::to_string).chain(refused.iter().map(ToString::to_string));
+    let words: BTreeSet<String> = words.filter(|words| !words.is_empty()).collect();
+    assert_eq!(words.len(), failures.len() + refused.len());
 }

@@ -1,8 +1,9 @@
 //! `&` on a write: one leg to a set of sites.
 
-use plan::{Sent, Why};
+use plan::{Sent, Why, confirms, replicates};
+use scope::{Level, Site};
 
-use crate::stage::{NAMED, Stage, UNNAMED};
+use crate::stage::{NAMED, Stage, UNNAMED, parse};
 
 #[test]
 fn a_write_to_several_sites_is_one_leg_to_all_of_them() {
@@ -67,4 +68,32 @@ fn what_they_answer_is_the_answer_where_there_is_no_other_site() {
     let mut stage = Stage::write("within(1s, A & B)");
     stage.did();
     assert_eq!(stage.answers("A", 504), "answer A");
+}
+
+#[test]
+fn whether_a_write_makes_replicas_is_told_wherever_in_a_plan_it_does() {
+    for location in ["A & B", "A @weak", "(A & B) @strong", "C ; within(1s, A & B)", "A | (B ; (C & D))"] {
+        assert!(replicates(&parse(location)), "{location}");
+    }
+    for location in ["A", "A @eventual", "A ; B", "A | within(1s, B)", "A ^ B"] {
+        assert!(!replicates(&parse(location)), "{location}");
+    }
+}
+
+#[test]
+fn a_read_is_confirmed_by_every_site_that_may_have_a_replica() {
+    let by = |location: &str| {
+        let (level, sites) = confirms(&parse(location))?;
+        Some((level, sites.iter().map(Site::name).collect::<String>()))
+    };
+    assert_eq!(by("(B & A) @quorum"), Some((Level::Quorum, "AB".to_owned())));
+    assert_eq!(by("(A & (B | C) & (D ; E)) @strong"), Some((Level::Strong, "ABCDE".to_owned())));
+    for none in ["A", "A & B", "(A & B) @weak", "C ; (A & B) @quorum"] {
+        assert_eq!(by(none), None, "{none} is read as it is");
+    }
+    for no_sites in
+        ["(A & (B ^ C)) @quorum", "(A & within(1s, B)) @strong", "(A & ((B & C) @strong)) @quorum"]
+    {
+        assert_eq!(by(no_sites), None, "{no_sites}");
+    }
 }

@@ -1,0 +1,231 @@
+//! What a site says of its groups, and what it refuses.
+
+use std::collections::BTreeSet;
+
+use order::{
+    Effect, Event, GroupId, Key, Message, Needs, Orders, Record, Refusal, Settings, Ticket, Unreadable,
+};
+use scope::Site;
+
+use crate::world::World;
+
+fn site(name: &str) -> Site {
+    Site::new(name).unwrap()
+}
+
+fn group(names: &[&str]) -> GroupId {
+    GroupId { sites: names.iter().map(|name| site(name)).collect(), incarnation: 0 }
+}
+
+/// Three sites with a leader, and two that follow it.
+fn led(settings: Settings) -> (World, usize, [usize; 2]) {
+    let mut world = World::with(1, 3, settings);
+    world.propose(0, Needs::Majority);
+    world.quiet(30);
+    let leader = world.leader();
+    (world, leader, [(leader + 1) % 3, (leader + 2) % 3])
+}
+
+fn names(world: &World, places: &[usize]) -> BTreeSet<Site> {
+    places.iter().map(|at| world.places[*at].site.clone()).collect()
+}
+
+#[test]
+fn all_are_told_who_leads_and_who_is_not_heard() {
+    let (mut world, leader, [near, away]) = led(Settings::default());
+    let patience = usize::try_from(Settings::default().patience).unwrap();
+    let leads = world.places[leader].site.clone();
+    for (at, place) in world.places.iter().enumerate() {
+        assert_eq!(place.orders.leader(&world.group).as_ref(), Some(&leads));
+        assert_eq!(place.orders.leads(&world.group), at == leader);
+        assert_eq!(world.told[&at].as_ref(), Some(&leads));
+        assert!(place.orders.missing(&world.group).is_empty());
+        assert!(place.orders.groups().eq([&world.group]));
+    }
+    world.cut = [away].into();
+    let round = usize::try_from(Settings::default().election).unwrap();
+    world.quiet(patience - round);
+    assert!(world.places[leader].orders.missing(&world.group).is_empty(), "it may be late");
+    world.quiet(round + 1);
+    assert_eq!(world.places[leader].orders.missing(&world.group), names(&world, &[away]));
+    assert_eq!(world.places[away].orders.missing(&world.group), names(&world, &[leader, near]));
+    assert_eq!(world.places[away].orders.leader(&world.group), None, "nobody whom it hears");
+    assert_eq!(world.told[&away], None);
+    world.cut.clear();
+    world.quiet(30);
+    let now = world.places[world.leader()].site.clone();
+    for (at, place) in world.places.iter().enumerate() {
+        assert!(place.orders.missing(&world.group).is_empty());
+        assert_eq!(
+            (place.orders.leader(&world.group), &world.told[&at]),
+            (Some(now.clone()), &Some(now.clone()))
+        );
+    }
+}
+
+#[test]
+fn what_all_were_given_is_known_and_leaves_the_log() {
+    let (mut world, leader, [_, away]) = led(Settings::default());
+    let given = |world: &World, at: usize| world.places[at].orders.given(&world.group);
+    let to_all = |world: &World, at: usize| world.places[at].orders.given_to_all(&world.group);
+    let before = given(&world, leader);
+    assert_eq!((to_all(&world, leader), given(&world, away)), (before, before));
+    world.cut = [away].into();
+    for _ in 0..5 {
+        world.propose(leader, Needs::Majority);
+    }
+    world.quiet(1);
+    assert_eq!((given(&world, leader), to_all(&world, leader)), (before + 5, before));
+    assert!(world.places[leader].orders.kept(&world.group) >= 5);
+    world.cut.clear();
+    world.quiet(30);
+    let leader = world.leader();
+    assert_eq!(to_all(&world, leader), given(&world, leader));
+    assert!(given(&world, away) >= before + 5);
+    assert_eq!(world.places[leader].orders.kept(&world.group), 0);
+}
+
+#[test]
+fn a_full_log_takes_no_more_until_all_have_what_it_holds() {
+    let (mut world, leader, [_, away]) = led(Settings { limit: 3, ..Settings::default() });
+    assert_eq!(world.places[leader].orders.kept(&world.group), 0);
+    world.cut = [away].into();
+    let tickets: Vec<Ticket> = (0..4).map(|_| world.propose(leader, Needs::Majority)).collect();
+    world.quiet(2);
+    assert!(tickets[..3].iter().all(|ticket| world.committed.contains_key(ticket)));
+    assert_eq!(world.refused.get(&tickets[3]), Some(&Refusal::Full));
+    world.cut.clear();
+    world.quiet(30);
+    let again = world.propose(world.leader(), Needs::Majority);
+    world.quiet(1);
+    assert!(world.committed.contains_key(&again));
+}
+
+#[test]
+fn while_a_leader_is_elected_what_is_proposed_waits() {
+    let mut world = World::new(1, 3);
+    let tickets: Vec<Ticket> = (0..3).map(|at| world.propose(at, Needs::Majority)).collect();
+    let patience = usize::try_from(Settings::default().patience).unwrap();
+    world.quiet(patience);
+    for ticket in tickets {
+        match world.refused.get(&ticket) {
+            // In a new group one after the other leads.
+            Some(refusal) => assert!(matches!(refusal, Refusal::Elsewhere(_)), "{refusal:?}"),
+            None => assert!(world.committed.contains_key(&ticket)),
+        }
+    }
+}
+
+#[test]
+fn in_a_new_group_what_needs_all_waits_for_who_is_late_but_not_for_long() {
+    for comes in [true, false] {
+        let mut world = World::new(1, 3);
+        world.cut = [2].into();
+        world.propose(0, Needs::Majority);
+        world.quiet(13);
+        let leader = world.leader();
+        let ticket = world.propose(leader, Needs::All);
+        world.quiet(1);
+        assert!(!world.committed.contains_key(&ticket) && !world.refused.contains_key(&ticket));
+        if comes {
+            world.cut.clear();
+        }
+        world.quiet(10);
+        assert_eq!(world.committed.contains_key(&ticket), comes);
+        let missing = Refusal::Missing(world.places[2].site.clone());
+        assert_eq!(world.refused.get(&ticket), (!comes).then_some(&missing));
+    }
+}
+
+#[test]
+fn where_a_site_has_no_say_it_refuses_and_says_nothing() {
+    let mut orders = Orders::restore(site("Site0"), Settings::default(), []);
+    let mut effects = Vec::new();
+    orders.start(&mut effects);
+    for group in [group(&["Site1", "Site2", "Site3"]), group(&["Site0"])] {
+        let asked = [
+            Event::Propose {
+                ticket: Ticket(1),
+                group: group.clone(),
+                bytes: vec![1],
+                needs: Needs::Majority,
+            },
+            Event::Confirm { ticket: Ticket(1), group: group.clone() },
+        ];
+        for event in asked {
+            let mut effects = Vec::new();
+            orders.on(event, &mut effects);
+            assert_eq!(effects, [Effect::Refused { ticket: Ticket(1), why: Refusal::NotInGroup }]);
+        }
+    }
+    assert_eq!(orders.groups().count(), 0);
+}
+
+#[test]
+fn a_message_of_somebody_who_is_not_in_the_group_changes_nothing() {
+    let (mut world, leader, [near, _]) = led(Settings::default());
+    world.propose(leader, Needs::Majority);
+    let (_, to, bytes) = world.network.iter().find(|(_, to, _)| *to == near).cloned().unwrap();
+    let message = Message::read(&bytes).unwrap();
+    let mut effects = Vec::new();
+    let place = &mut world.places[to];
+    place.orders.on(Event::Received { from: site("Elsewhere"), message: message.clone() }, &mut effects);
+    assert_eq!(effects, []);
+    let mut outside = Orders::restore(site("Elsewhere"), Settings::default(), []);
+    outside.on(Event::Received { from: world.places[leader].site.clone(), message }, &mut effects);
+    assert_eq!((effects, outside.groups().count()), (vec![], 0));
+}
+
+#[test]
+fn messages_say_which_entries_they_carry() {
+    let (mut world, leader, followers) = led(Settings::default());
+    let ticket = world.propose(leader, Needs::Majority);
+    let entry = world.asked[&ticket].0.clone();
+    for follower in followers {
+        let sent = world.network.iter().filter(|(from, to, _)| (*from, *to) == (leader, follower));
+        let carried = sent.flat_map(|(_, _, bytes)| Message::read(bytes).unwrap().entries());
+        assert_eq!(carried.collect::<Vec<_>>(), std::slice::from_ref(&entry));
+    }
+    // One that was away is sent what it lacks.
+    world.cut = [followers[0]].into();
+    world.quiet(3);
+    world.cut.clear();
+    world.fair = true;
+    let mut carried = Vec::new();
+    for _ in 0..30 {
+        (0..3).for_each(|at| world.event(at, Event::Tick));
+        for (from, to, bytes) in std::mem::take(&mut world.network) {
+            let message = Message::read(&bytes).unwrap();
+            if to == followers[0] {
+                carried.extend(message.entries());
+            }
+            world.event(to, Event::Received { from: world.places[from].site.clone(), message });
+        }
+    }
+    assert!(carried.contains(&entry));
+}
+
+#[test]
+fn records_are_read_as_they_were_written_and_nothing_else_is() {
+    let (mut world, leader, _) = led(Settings::default());
+    let mut effects = Vec::new();
+    let (group, bytes) = (world.group.clone(), b"an entry".to_vec());
+    let propose =
+        Event::Propose { ticket: Ticket(99), group: group.clone(), bytes: bytes.clone(), needs: Needs::All };
+    world.places[leader].orders.on(propose, &mut effects);
+    let Some(Effect::Persist { put, .. }) = effects.first() else { panic!("{effects:?}") };
+    let entries: Vec<_> = put.iter().filter_map(Record::entry).collect();
+    assert_eq!(entries, [&bytes]);
+    for record in put {
+        let written = record.bytes();
+        assert_eq!(Record::read(&written).as_ref(), Ok(record));
+        assert_eq!(matches!(record.key(), Key::Slot(..)), record.entry().is_some());
+        let (cut, longer) = (&written[..written.len() - 1], [written.clone(), vec![0]].concat());
+        assert_eq!(Record::read(cut), Err(Unreadable::Damaged));
+        assert_eq!(Record::read(&longer), Err(Unreadable::Damaged));
+        let other = [&[9], &written[1..]].concat();
+        assert_eq!(Record::read(&other), Err(Unreadable::Format(9)));
+    }
+    assert_eq!(Record::read(&[]), Err(Unreadable::Damaged));
+    assert_eq!(Message::read(&[1, 2, 3]), Err(Unreadable::Damaged));
+}
