@@ -156,8 +156,8 @@ impl Machine {
 
     /// A site is shut out for good, or is not any more. What waits for its word alone goes, where it is to have no replica.
     pub(crate) fn shut_out(&mut self, site: &Site, out: bool) {
-        let link = self.links.entry(site.clone()).or_default();
-        if std::mem::replace(&mut link.out, out) == out {
+        let changed = if out { self.outside.insert(site.clone()) } else { self.outside.remove(site) };
+        if !changed {
             return;
         }
         let had = |entry: &Entry| !entry.is_member(site) && entry.map.involved().any(|own| own == site);
@@ -169,7 +169,7 @@ impl Machine {
 
     /// Whether the word of another site counts: not of one that has no replica any more and will never be heard again.
     fn heeds(&self, entry: &Entry, site: &Site) -> bool {
-        !self.links.get(site).is_some_and(|link| link.out) || entry.is_member(site)
+        !self.outside.contains(site) || entry.is_member(site)
     }
 
     /// The other sites whose word counts.

@@ -70,8 +70,6 @@ impl Default for Settings {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Link {
     pub down: bool,
-    /// Nothing that it says will be heard again.
-    pub out: bool,
     pub attempts: u32,
     /// A timer is running.
     pub armed: bool,
@@ -132,6 +130,8 @@ pub struct Machine {
     /// Copies that the service here is asked to make.
     pub(crate) makings: BTreeMap<Meta, Making>,
     pub(crate) links: BTreeMap<Site, Link>,
+    /// Sites of which nothing will be heard again.
+    pub(crate) outside: BTreeSet<Site>,
     /// Clients that wait.
     pub(crate) asked: BTreeMap<OpId, Ticket>,
     /// Operations whose sender's token is still at hand.
@@ -196,6 +196,7 @@ impl Machine {
             gone,
             makings,
             links,
+            outside: BTreeSet::new(),
             asked,
             senders,
             sweeps,
