@@ -11,6 +11,8 @@ from client import Client
 from results import Results, at_most, quick_option
 from rig import LOAD_CORE, PROXY_CORE, Rig, free_ports, memory_mib
 
+# Archipel gives back what only its start needed, two seconds after it.
+SETTLED_SECONDS = 3
 # Mebibytes resident, by the number of connections.
 AIMS = {1_000: 8, 10_000: 40}
 LEFT_OUT = ("HAProxy again", "HAProxy with Lua", "HAProxy with less Lua", "HAProxy with json_query", "thin scoped", "scoped")
@@ -45,6 +47,7 @@ def main():
 
 def measured(proxy, pid):
     """MiB by the number of idle connections; `program`: how much of it is the program's file, as the kernel maps it."""
+    time.sleep(SETTLED_SECONDS)
     sizes, clients = {"0": memory_mib(pid, "VmRSS")}, []
     for connections in AIMS:
         while len(clients) < connections:

@@ -5,6 +5,7 @@ mod check_command;
 mod demo_command;
 mod init_command;
 mod member_command;
+mod memory;
 mod openstack_command;
 mod operations_command;
 mod replicas_command;

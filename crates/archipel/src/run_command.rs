@@ -13,7 +13,7 @@ use mesh::Mesh;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::LocalSet;
 
-use crate::{Failure, check_command, say};
+use crate::{Failure, check_command, memory, say};
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -48,6 +48,7 @@ impl RunCommand {
             let admin =
                 Admin { site: config.site.clone(), mesh: Arc::downgrade(&mesh), members: members.clone() };
             let serving = tokio::task::spawn_local(admin::serve(socket, admin));
+            tokio::task::spawn_local(memory::give_back_start());
             self.follow(signals, &config, &mesh, &members).await;
             serving.abort();
             let _ = std::fs::remove_file(admin::path(&config.state));

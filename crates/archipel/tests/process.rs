@@ -14,6 +14,7 @@ use http::Request;
 use http_body_util::Empty;
 use link::{Authority, ClientTls, Lane, Pool, Revoked};
 use serde_json::Value;
+use support::fleet::until;
 use support::process::Home;
 use support::upstream::Upstream;
 use support::{Connection, ask, get};
@@ -59,6 +60,18 @@ fn a_site_is_made_checked_run_and_stopped() {
     running.signal("TERM");
     assert!(running.exit().success());
     assert_eq!(running.printed(), "stopped\n");
+}
+
+#[test]
+fn code_that_only_the_start_needed_is_given_back_and_what_is_needed_comes_back() {
+    let (home, service) = (Home::new(), Upstream::saying("here"));
+    home.write(&any_port(&service));
+    let running = home.run();
+    let started = running.resident_of_files();
+    until("half of its code is given back", || running.resident_of_files() < started / 2);
+    for (scope, status) in [(&[][..], 200), (&[("x-scope", "image: here")][..], 200), (&AWAY[..], 503)] {
+        assert_eq!(get(running.address("image", "public"), "/images", scope).status(), status);
+    }
 }
 
 #[test]

@@ -166,6 +166,13 @@ impl Running {
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     }
 
+    /// How much of files, its own code among them, it has in memory: KiB.
+    pub fn resident_of_files(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssFile:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
     /// Waits for its end.
     pub fn exit(&mut self) -> ExitStatus {
         let start = Instant::now();
