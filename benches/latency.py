@@ -6,7 +6,8 @@ the requests took at most, less what the backend itself took, is what the proxy 
 
 One request at a time leaves a core without work twice in each, and to wake one that halted takes a virtual machine longer
 than all that a proxy does. So it is measured a second time with cores that stay awake: each has a process that spins, of the
-class that runs only where nobody else wants to (`SCHED_IDLE`)."""
+class that runs only where nobody else wants to (`SCHED_IDLE`). And a third time with everything on one core, where no core
+waits for another, and what a proxy does itself is most of what it adds."""
 
 import argparse
 import random
@@ -31,26 +32,32 @@ def main():
     if options.quick:
         options.rounds, options.seconds = 3, 0.4
     results = Results("latency", options.quick)
+    halting = measured(PROXY_CORE, False, options)
+    awake = measured(PROXY_CORE, True, options)
+    one_core = measured(LOAD_CORE, False, options)
+    report(results, halting, "")
+    report(results, awake, ", cores awake")
+    report(results, one_core, ", all on one core")
+    results.save({"halting": halting, "awake": awake, "one core": one_core})
+
+
+def measured(core, awake, options):
+    """What half of the requests took at most, microseconds, in each round, with the proxies on this core."""
     with Rig() as rig:
         backend, *ports = free_ports(13)
         rig.start("backend", proxies.backend(rig, backend), LOAD_CORE, backend)
         compared = [proxies.Proxy(DIRECT, [], backend), *proxies.everyone(rig, backend, ports)]
         for proxy in compared[1:]:
-            rig.start(proxy.name, proxy.command, PROXY_CORE, proxy.port)
+            rig.start(proxy.name, proxy.command, core, proxy.port)
         for proxy in compared:
             check(proxy)
             median_us(proxy, "/small", options.seconds / 2)
-        halting = measured(compared, options)
-        for core in (PROXY_CORE, LOAD_CORE):
-            rig.spin(core)
-        awake = measured(compared, options)
-    report(results, halting, "")
-    report(results, awake, ", cores awake")
-    results.save({"halting": halting, "awake": awake})
+        for each in (PROXY_CORE, LOAD_CORE) if awake else ():
+            rig.spin(each)
+        return rounds(compared, options)
 
 
-def measured(compared, options):
-    """What half of the requests took at most, microseconds, in each round."""
+def rounds(compared, options):
     took = {proxy.name: [] for proxy in compared}
     order = random.Random(1)
     for _ in range(options.rounds):

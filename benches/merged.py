@@ -2,7 +2,10 @@
 """What a list of two sites costs, merged, beside forwarding one of them by HAProxy: `./bench merged`.
 
 The client asks for `here & Far1`: this site's service and a far site, a light process, have ten items each. In each round
-HAProxy forwards this site's list, a second HAProxy too (the control), and Archipel merges both; CPU of each for a request."""
+HAProxy forwards this site's list, a second HAProxy too (the control), and Archipel merges both; CPU of each for a request.
+
+A third HAProxy forwards the same list over TLS and HTTP/2, as Archipel asks a far site. What two forwards take, one of each
+kind, is what whoever asks both sites takes at least: without a scope, and without one list of the two."""
 
 import argparse
 import random
@@ -17,6 +20,11 @@ from rig import ARCHIPEL, LOAD_CORE, PROXY_CORE, Rig, cpu_seconds, free_ports
 
 AIM = 0.8
 ITEMS = 10
+OVER_TLS = "HAProxy over TLS and HTTP/2"
+# The identity is the one that the far sites' process has made for this site.
+CODED = """
+    listen 127.0.0.1:{port} ssl http2; http2_max_requests 100000000; http2_max_concurrent_streams 1000;
+    ssl_certificate {dir}/identity/site.pem; ssl_certificate_key {dir}/identity/site-key.pem;"""
 ITEM = ('{{"id":"{0:08x}-0000-4000-8000-000000000001","name":"Here-{0}","size":1234567,"digest":"sha256:{0:064x}",'
         '"status":"active","created_at":"2026-11-15T00:00:00Z"}}')
 
@@ -33,15 +41,16 @@ def main():
         options.rounds, options.seconds = 3, 0.4
     results = Results("merged", options.quick)
     with Rig() as rig:
-        backend, link, *ports = free_ports(5)
+        backend, coded, link, *ports = free_ports(7)
         items = ",".join(ITEM.format(number) for number in range(ITEMS))
-        more = f"location = /images {{ return 200 '{{\"images\":[{items}]}}'; }}"
-        rig.start("backend", proxies.backend(rig, backend, more=more), LOAD_CORE, backend)
         far = merge.start_far_sites(rig, 1, argparse.Namespace(items=ITEMS, delay=0))
+        more = f"location = /images {{ return 200 '{{\"images\":[{items}]}}'; }}" + CODED.format(port=coded, dir=rig.dir)
+        rig.start("backend", proxies.backend(rig, backend, more=more), LOAD_CORE, backend)
         rig.write("archipel.toml", merge.configuration(ports[2], link, backend, far))
         compared = [
             proxies.haproxy(rig, "HAProxy", ports[0], backend),
             proxies.haproxy(rig, "HAProxy again", ports[1], backend),
+            proxies.haproxy(rig, OVER_TLS, ports[3], coded, how="ssl verify none alpn h2"),
             proxies.Proxy("Archipel", [ARCHIPEL, "run", "archipel.toml"], ports[2], "image: here & Far1"),
         ]
         if options.instructions:
@@ -77,6 +86,10 @@ def report(results, costs):
     middle = statistics.median(pairs)
     results.row("CPU of a list merged of two sites: one HAProxy forward by Archipel", f"≥ {AIM}", f"{middle:.2f}",
                 at_least(middle, AIM, noise), f"{spread(pairs, 2)}; control ± {noise:.1%}")
+    both = [plain + coded for plain, coded in zip(costs["HAProxy"], costs[OVER_TLS])]
+    pairs = ratios(both, costs["Archipel"])
+    results.row("the same: two HAProxy forwards, one over TLS and HTTP/2, by Archipel", "", f"{statistics.median(pairs):.2f}",
+                "", spread(pairs, 2))
     results.plot("CPU of a list: one site's forwarded, two sites' merged", "microseconds on one core", costs)
 
 

@@ -69,7 +69,7 @@ frontend clients
   bind 127.0.0.1:{port}
   {choice}
 backend image_here
-  server s 127.0.0.1:{backend} pool-max-conn -1 pool-purge-delay 300s
+  server s 127.0.0.1:{backend} {how} pool-max-conn -1 pool-purge-delay 300s
 backend image_Site2
   server s 127.0.0.1:{backend} pool-max-conn -1 pool-purge-delay 300s
 """
@@ -219,8 +219,8 @@ def nginx(rig, name, port, backend):
     return Proxy(name, ["nginx", "-c", config], port)
 
 
-def haproxy(rig, name, port, backend, load="", choice="default_backend image_here", scope=""):
-    text = HAPROXY.format(port=port, backend=backend, load=load, choice=choice, most=MOST_CONNECTIONS)
+def haproxy(rig, name, port, backend, load="", choice="default_backend image_here", scope="", how=""):
+    text = HAPROXY.format(port=port, backend=backend, load=load, choice=choice, most=MOST_CONNECTIONS, how=how)
     return Proxy(name, ["haproxy", "-q", "-db", "-f", rig.write(f"{name}.cfg", text)], port, scope)
 
 

@@ -53,7 +53,7 @@ impl Early {
 
     /// Reads the first bytes of an answer, if they are of a list. What is wrong with them is not told here:
     /// all of it is pushed to the merger too, which takes from here what it would read in the same way.
-    pub fn read(&self, head: Head<'_>, bytes: Bytes) -> Option<Ahead> {
+    pub fn read(&self, head: Head<'_>, bytes: Bytes) -> Option<Box<Ahead>> {
         let repeated = bytes.len();
         let mut lane = Lane::new();
         lane.open(Decoder::new(head.content_encoding, self.limits.expansion).ok()?);
@@ -73,7 +73,7 @@ impl Early {
             }
         }
         let is_sure = is_probed && self.is_sure(&shape, &lane, items.front());
-        Some(Ahead { shape, is_sure, lane, items, bytes, repeated })
+        Some(Box::new(Ahead { shape, is_sure, lane, items, bytes, repeated }))
     }
 
     /// Whether a probe would find this shape, too: by what an answer begins with, or by all of it.

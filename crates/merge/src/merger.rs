@@ -199,9 +199,9 @@ impl Merger {
     }
 
     /// What was read of a source's body already. It is pushed all the same, from its start.
-    pub fn read_early(&mut self, source: usize, ahead: Ahead) {
+    pub fn read_early(&mut self, source: usize, ahead: Box<Ahead>) {
         if let Some(slot) = self.slot(source).filter(|slot| slot.is_open()) {
-            slot.early = Some(Box::new(ahead));
+            slot.early = Some(ahead);
         }
     }
 

@@ -72,14 +72,15 @@ struct One {
     running: Option<(AbortHandle, Instant)>,
     answer: Option<Response<AnswerBody>>,
     /// What was read of its answer while others are waited for.
-    early: Option<Ahead>,
+    early: Option<Box<Ahead>>,
 }
 
 /// What is under way.
 #[derive(Default)]
 struct Legs {
     running: JoinSet<Ended>,
-    each: BTreeMap<Leg, One>,
+    /// By their numbers.
+    each: Vec<One>,
     /// What the mesh, here or there, said of the last leg that it refused.
     refusal: Option<Response<AnswerBody>>,
     /// What was made and is not known to be gone: nothing says more.
@@ -359,12 +360,15 @@ impl Legs {
     }
 
     fn of(&mut self, leg: Leg) -> &mut One {
-        self.each.entry(leg).or_default()
+        if self.each.len() <= leg.0 {
+            self.each.resize_with(leg.0 + 1, One::default);
+        }
+        self.each.get_mut(leg.0).expect("there are more than its number")
     }
 
     /// Where a leg went.
     fn site(&self, leg: Leg) -> Option<&Site> {
-        self.each.get(&leg)?.site.as_ref()
+        self.each.get(leg.0)?.site.as_ref()
     }
 
     /// Starts a task for a leg.
@@ -399,7 +403,7 @@ impl Legs {
     /// Whether a leg's answer is there, and a success.
     fn succeeded(&self, leg: Leg) -> bool {
         self.each
-            .get(&leg)
+            .get(leg.0)
             .and_then(|one| one.answer.as_ref())
             .is_some_and(|answer| answer.status().is_success())
     }
@@ -428,7 +432,10 @@ impl Legs {
             let One { site, answer, early, .. } = self.of(*leg);
             Some(Reply { leg: *leg, site: site.clone()?, answer: answer.take()?, early: early.take() })
         };
-        Chosen { answer, legs: legs.iter().filter_map(reply).collect(), partial, asked }
+        // As many as there are: collecting what is filtered takes room for more.
+        let mut replies = Vec::with_capacity(legs.len());
+        replies.extend(legs.iter().filter_map(reply));
+        Chosen { answer, legs: replies, partial, asked }
     }
 
     /// Reads what has come of a list that may have to wait for others.

@@ -32,7 +32,8 @@ pub(crate) type Judged = (Response<AnswerBody>, Finding);
 impl Scrutiny {
     pub(crate) async fn of(self, response: Response<AnswerBody>) -> Result<Judged, LegFailure> {
         let response = match &self.settling {
-            Some(settling) => settling.settled(response, self.patience).await?,
+            // Boxed, as what is below: each leg would keep room for it, and few need it.
+            Some(settling) => Box::pin(settling.settled(response, self.patience)).await?,
             None => response,
         };
         Ok(judged(self.judge.as_deref(), response, Instant::now() + self.patience).await)
@@ -43,8 +44,11 @@ impl Scrutiny {
 async fn judged(judge: Option<&Judge>, response: Response<AnswerBody>, until: Instant) -> Judged {
     let status = response.status().as_u16();
     let Some(judge) = judge else { return (response, Finding::Usual) };
-    let (response, body) =
-        if judge.needs_body(status) { read(response, MOST_BYTES, until).await } else { (response, None) };
+    let (response, body) = if judge.needs_body(status) {
+        Box::pin(read(response, MOST_BYTES, until)).await
+    } else {
+        (response, None)
+    };
     let finding = match judge.fails(status, body.as_deref()) {
         None => Finding::Usual,
         Some(false) => Finding::Fails,

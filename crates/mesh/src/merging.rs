@@ -84,7 +84,7 @@ pub(crate) struct Reply {
     pub(crate) site: Site,
     pub(crate) answer: Response<AnswerBody>,
     /// What was read of it while others were waited for.
-    pub(crate) early: Option<Ahead>,
+    pub(crate) early: Option<Box<Ahead>>,
 }
 
 /// What the items with an id are.
@@ -94,7 +94,7 @@ type Rule = Box<dyn Fn(&str) -> Same>;
 pub(crate) async fn read_early(
     early: &Early,
     response: Response<AnswerBody>,
-) -> (Response<AnswerBody>, Option<Ahead>) {
+) -> (Response<AnswerBody>, Option<Box<Ahead>>) {
     let (head, body) = response.into_parts();
     let mut body = Some(body);
     let (body, first) = std::future::poll_fn(|context| {

@@ -140,7 +140,8 @@ impl Pool {
         let request = Request::from_parts(head, Outgoing::new(body, &exchange));
         match lane {
             Lane::Small => send_small(&peer, request, exchange, ear.as_ref()).await,
-            Lane::Long => long::send(&peer, request, exchange, ear).await,
+            // Boxed: small requests, which are most, keep no room for it.
+            Lane::Long => Box::pin(long::send(&peer, request, exchange, ear)).await,
         }
     }
 

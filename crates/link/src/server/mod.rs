@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
@@ -316,7 +316,7 @@ fn ask<S, F>(
     request: Request<Incoming>,
     peer: &Peer,
     prepare: impl FnOnce(&mut Parts),
-) -> Option<F>
+) -> Option<Pin<Box<F>>>
 where
     S: Fn(Request<Incoming>, Peer) -> F,
 {
@@ -326,7 +326,8 @@ where
         return None;
     }
     prepare(&mut head);
-    Some(service(Request::from_parts(head, body), peer.clone()))
+    // Boxed: the task of a stream would have room for it three times, and copy all of it.
+    Some(Box::pin(service(Request::from_parts(head, body), peer.clone())))
 }
 
 /// The service's answer, or that to a probe.

@@ -62,7 +62,9 @@ impl Walk {
             && !settings.profile.kinds.items(&self.service.name, head.uri.path()).is_empty()
         {
             let body = self.live(body);
-            let answer = reading::confirmed(self.at(Some(&carried)), head, body, level, &sites).await;
+            let confirmed = reading::confirmed(self.at(Some(&carried)), head, body, level, &sites);
+            // Boxed: other reads keep no room for it.
+            let answer = Box::pin(confirmed).await;
             return answer.unwrap_or_else(|failure| failure.into_problem(&self.service.name).into_response());
         }
         let own = settings.services.get(&self.service.name);
