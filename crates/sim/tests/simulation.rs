@@ -130,7 +130,11 @@ fn a_site_whose_identity_is_taken_back_is_out_for_good_and_the_others_go_on() {
         (13_500, What::Break(Fault::Start(2))),
         (16_000, make(6, 0, &[0, 2])),
     ]);
-    assert!(told(&trace, 1).contains("Refused") && told(&trace, 6).contains("Refused"), "{}", trace.join("\n"));
+    assert!(
+        told(&trace, 1).contains("Refused") && told(&trace, 6).contains("Refused"),
+        "{}",
+        trace.join("\n")
+    );
     assert!(told(&trace, 2).contains("Refused"), "{}", trace.join("\n"));
     assert!(told(&trace, 3).contains("Done") && told(&trace, 4).contains("Done"), "{}", trace.join("\n"));
     assert!(told(&trace, 5).contains("Done"), "{}", trace.join("\n"));
