@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use crate::map::{Change, ReplicaMap, Unchangeable};
 use crate::operation::{LocalId, Meta};
 use crate::record::{Condition, Stage};
-use crate::resource::Snapshot;
+use crate::resource::{How, Snapshot, Step};
 use crate::version::Version;
 
 impl Machine {
@@ -143,11 +143,21 @@ impl Machine {
         }
     }
 
-    /// What the service refused had no effect, so the replica can go on from there.
+    /// What the service refused had no effect, so the replica can go on from there. What is refused because the site that
+    /// accepted it is shut out, and is to have no replica, stays so: it is passed over.
     pub(crate) fn mended(&mut self, meta: &Meta) {
         self.touch(meta);
-        if let Some(entry) = self.entries.get_mut(meta) {
-            entry.condition = Condition::Good;
+        let Some(entry) = self.entries.get_mut(meta) else { return };
+        let diverged = matches!(entry.condition, Condition::Diverged { .. }) && entry.running.is_none();
+        entry.condition = Condition::Good;
+        while diverged && let Some(Step::Execute(execution)) = entry.resource.step() {
+            let by = &execution.op.site;
+            // What is not made cannot go on, and what is not deleted is not gone.
+            let whole = matches!(execution.how, How::Create | How::Delete);
+            if whole || entry.is_member(by) || !self.outside.contains(by) {
+                return;
+            }
+            entry.resource.pass_over(&execution);
         }
     }
 }

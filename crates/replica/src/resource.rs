@@ -218,6 +218,17 @@ impl Resource {
         self.progress.fresh.remove(op)
     }
 
+    /// The service will never execute it: what it has stays as it is, and counts as if it had.
+    pub(crate) fn pass_over(&mut self, execution: &Execution) {
+        let before = self.progress.local.clone();
+        self.executed(execution);
+        let local = &mut self.progress.local;
+        local.adds.extend(before.adds);
+        for (field, id) in before.fields {
+            local.fields.entry(field).or_insert(id);
+        }
+    }
+
     /// Forgets an operation that was accepted here and that no site executed. Returns the ones accepted
     /// after it: they have no longer seen it.
     pub fn withdraw(&mut self, id: &OpId) -> Vec<OpId> {

@@ -57,7 +57,9 @@ pub const MOST: usize = 2_000;
 /// One execution, or one attempt of it.
 #[derive(Clone, Debug)]
 pub struct Done {
-    /// When.
+    /// When it was asked.
+    pub asked: Instant,
+    /// When it was done.
     pub at: Instant,
     /// `POST`, …
     pub method: String,
@@ -136,6 +138,11 @@ impl App {
         self.0.borrow_mut().images = images;
     }
 
+    /// Somebody deletes an image there, by hand.
+    pub fn erase(&self, id: &str) {
+        self.0.borrow_mut().images.remove(id);
+    }
+
     /// What it was given as a file, and nobody sent as one.
     #[must_use]
     pub fn damaged(&self) -> Option<String> {
@@ -189,6 +196,7 @@ impl App {
         request: Request<Incoming>,
         twice: &AtomicBool,
     ) -> Result<Response<Full<Bytes>>, io::Error> {
+        let asked = Instant::now();
         let (head, body) = request.into_parts();
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
         let (mood, slow) = {
@@ -217,7 +225,7 @@ impl App {
             return std::future::pending().await;
         }
         let fails = draw(mood.fails);
-        let (mut status, document) = self.0.borrow_mut().execute(&head, &body, fails);
+        let (mut status, document) = self.0.borrow_mut().execute(&head, &body, asked, fails);
         if draw(mood.late) {
             let late = self.0.borrow_mut().chance.between(11_000, 25_000);
             sleep(Duration::from_millis(late)).await;
@@ -243,7 +251,13 @@ impl App {
 
 impl State {
     /// Does what was asked for, unless it fails first, and writes it down.
-    fn execute(&mut self, head: &http::request::Parts, body: &[u8], fails: bool) -> (u16, Option<Value>) {
+    fn execute(
+        &mut self,
+        head: &http::request::Parts,
+        body: &[u8],
+        asked: Instant,
+        fails: bool,
+    ) -> (u16, Option<Value>) {
         let path = head.uri.path().to_owned();
         let query = head.uri.query().unwrap_or_default();
         let by = query.split('&').find_map(|pair| pair.strip_prefix("by=")).map(str::to_owned);
@@ -269,7 +283,7 @@ impl State {
         ));
         let method = head.method.to_string();
         let at = Instant::now();
-        self.ledger.push(Done { at, method, path, by, operation, id, status, effect });
+        self.ledger.push(Done { asked, at, method, path, by, operation, id, status, effect });
         (status, document)
     }
 

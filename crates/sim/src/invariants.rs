@@ -2,6 +2,7 @@
 
 mod files;
 mod membership;
+mod revocation;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -50,6 +51,11 @@ pub const ALL: &[(&str, Invariant)] = &[
     ("a_goodbye_is_heard", membership::a_goodbye_is_heard),
     ("what_is_out_is_not_asked", membership::what_is_out_is_not_asked),
     ("nobody_is_misread", membership::nobody_is_misread),
+    ("the_revoked_get_nothing", revocation::the_revoked_get_nothing),
+    ("the_revoked_are_cut_off", revocation::the_revoked_are_cut_off),
+    ("the_revoked_stay_out", revocation::the_revoked_stay_out),
+    ("a_revocation_is_heard", revocation::a_revocation_is_heard),
+    ("the_revoked_have_no_replica", revocation::the_revoked_have_no_replica),
 ];
 
 /// What does not hold.
@@ -106,9 +112,9 @@ fn writes_to<'e>(evidence: &'e Evidence, made: &Record) -> impl Iterator<Item = 
 }
 
 /// What a client may conclude: less than it was told, where the site that told it was given an old copy of its records
-/// later, and at `@weak`, where an answer says only that it was recorded.
+/// later or is shut out, and at `@weak`, where an answer says only that it was recorded.
 fn verdict(record: &Record) -> Verdict {
-    let weak = record.rolled_back || record.level == Level::Weak;
+    let weak = record.lost || record.level == Level::Weak;
     if weak && record.told.verdict == Verdict::Done { Verdict::Unknown } else { record.told.verdict }
 }
 

@@ -27,6 +27,7 @@ use crate::disk::{Copy, Disk, Mood};
 use crate::membership::{File, Outline, config};
 use crate::network::{Network, Stop};
 use crate::platter::{self, Platter};
+use crate::revocation::{LetIn, Porter};
 use crate::trace::Trace;
 use crate::versions::{Ears, Heard, NOW, chat, speaks};
 use crate::world::{Outside, app_host, beginning, mesh_host};
@@ -36,6 +37,9 @@ pub const PUBLIC: u16 = 80;
 /// See there.
 pub const SERVICE: u16 = 9292;
 const LINK: u16 = 7000;
+
+/// The usual length of a revocation, without the site's name.
+const STATEMENT: usize = 10 + 71;
 
 /// The sites of a run are the first of these.
 pub const NAMES: [&str; 5] = ["A", "B", "C", "D", "E"];
@@ -56,7 +60,11 @@ pub fn site(index: usize) -> Site {
 }
 
 /// Who each site is. Made once: it takes long, and no run depends on it.
-pub struct Identities(Vec<Arc<Identity>>);
+pub struct Identities {
+    of_sites: Vec<Arc<Identity>>,
+    /// The authority's word that each is void.
+    voided: Vec<Vec<u8>>,
+}
 
 impl Identities {
     /// One of each.
@@ -75,7 +83,20 @@ impl Identities {
             let mut some = std::iter::repeat_with(|| authority.issue_between(name, from, until).unwrap());
             Arc::new(some.find(usual).unwrap())
         };
-        Identities(NAMES.iter().map(issue).collect())
+        let of_sites = NAMES.iter().map(issue).collect();
+        // So are these, which travel in datagrams.
+        let void = |name: &&str| {
+            let now = SystemTime::now();
+            let mut some = std::iter::repeat_with(|| authority.revoke(name, now).unwrap().to_bytes());
+            some.find(|statement| statement.len() == name.len() + STATEMENT).unwrap()
+        };
+        Identities { of_sites, voided: NAMES.iter().map(void).collect() }
+    }
+
+    /// The operator's word that no identity of a site is to be believed any more.
+    #[must_use]
+    pub fn voided(&self, site: usize) -> Vec<u8> {
+        self.voided[site].clone()
     }
 }
 
@@ -110,6 +131,7 @@ pub struct Isle {
     heard: Option<Heard>,
     profile: String,
     long: bool,
+    let_in: LetIn,
 }
 
 /// What all sites of a run begin with.
@@ -122,6 +144,8 @@ pub struct Beginning<'r> {
     pub heard: Option<&'r Heard>,
     /// Whether images have files, which go through the spool.
     pub long: bool,
+    /// Where it is written down if somebody is let in who is shut out.
+    pub let_in: &'r LetIn,
 }
 
 /// What a site had at some time.
@@ -146,7 +170,7 @@ impl Isle {
     #[must_use]
     pub fn new(
         index: usize,
-        &Beginning { seed, files, heard, long }: &Beginning<'_>,
+        &Beginning { seed, files, heard, long, let_in }: &Beginning<'_>,
         network: &Network,
         identities: &Identities,
         trace: &Trace,
@@ -163,7 +187,7 @@ impl Isle {
         }
         let profile = format!("{PROFILE}{}", if long { WITH_FILES } else { "" });
         std::fs::write(directory.path().join("images.toml"), &profile).unwrap();
-        identities.0[index].save(directory.path()).unwrap();
+        identities.of_sites[index].save(directory.path()).unwrap();
         Isle {
             index,
             app,
@@ -171,7 +195,7 @@ impl Isle {
             platter: Platter::new(Chance::new(seed, &format!("bodies {name}"))),
             clock: Rc::default(),
             network: network.clone(),
-            identity: Arc::clone(&identities.0[index]),
+            identity: Arc::clone(&identities.of_sites[index]),
             directory,
             seed,
             starts: 0,
@@ -186,6 +210,7 @@ impl Isle {
             heard: heard.cloned(),
             profile,
             long,
+            let_in: let_in.clone(),
         }
     }
 
@@ -207,13 +232,17 @@ impl Isle {
         let tasks = Rc::new(RefCell::new(Some(LocalSet::new())));
         let mesh = Started::default();
         let config = config(self.index, self.directory.path(), &self.file, self.sites);
+        let revoked = archipel::members::revoked(&config.state, &self.identity).unwrap();
+        self.outline.revoked.replace(revoked.clone());
         let (members, inbox) = Members::new(&config);
-        let (settings, made) = (self.settings(&members), Rc::clone(&mesh));
+        let (settings, made) = (self.settings(&members, &revoked), Rc::clone(&mesh));
         let disks = (self.disk.open(), self.platter.open());
-        let start = self.membership(config);
+        let start = self.membership(config, &revoked);
         let speaks = speaks(self.version);
-        let chat =
-            self.heard.is_some().then(|| chat(self.index, self.sites, Arc::clone(&self.identity), speaks));
+        let chat = self
+            .heard
+            .is_some()
+            .then(|| chat(self.index, self.sites, Arc::clone(&self.identity), revoked.clone(), speaks));
         self.outline.speaks.set(speaks);
         self.outline.members.replace(Some(members.clone()));
         self.outline.left.set(None);
@@ -307,13 +336,17 @@ impl Isle {
 
     /// Orders something of its membership, if it runs, as an operator there does.
     pub async fn order(&self, order: Order) {
+        let shown = format!("{order:?}");
+        if let Some(done) = self.obey(order).await {
+            let said = done.map_or_else(|why| why, |()| "so it is".to_owned());
+            self.trace.say(format!("{}: {shown}: {said}", NAMES[self.index]));
+        }
+    }
+
+    /// The same, in silence, and what came of it.
+    pub async fn obey(&self, order: Order) -> Option<Result<(), String>> {
         let members = self.outline.members.borrow().clone();
-        let Some(members) = members else { return };
-        let said = match members.order(order.clone()).await {
-            Ok(()) => "so it is".to_owned(),
-            Err(why) => why,
-        };
-        self.trace.say(format!("{}: {order:?}: {said}", NAMES[self.index]));
+        Some(members?.order(order).await)
     }
 
     /// Asks something of its mesh, if it runs.
@@ -329,25 +362,26 @@ impl Isle {
         self.running.as_ref()?.mesh.borrow().as_ref()?.as_ref().err().cloned()
     }
 
-    fn membership(&self, config: archipel::config::Config) -> Start {
+    fn membership(&self, config: archipel::config::Config, revoked: &Revoked) -> Start {
         let (trace, name) = (self.trace.clone(), NAMES[self.index]);
         Start {
             config,
             address: SocketAddr::new(mesh_host(self.index), LINK),
             identity: Arc::clone(&self.identity),
-            revoked: Revoked::default(),
+            revoked: revoked.clone(),
             speaks: speaks(self.version),
             say: Box::new(move |line| trace.say(format!("{name}: {line}"))),
         }
     }
 
-    fn backstage(&self, members: &Members) -> Arc<dyn Backstage> {
-        let members = Arc::new(members.clone());
+    fn backstage(&self, members: &Members, revoked: &Revoked) -> Arc<dyn Backstage> {
+        let (members, site, revoked) = (Arc::new(members.clone()), self.index, revoked.clone());
+        let members = Arc::new(Porter { members, site, revoked, let_in: self.let_in.clone() });
         let Some(heard) = self.heard.clone() else { return members };
         Arc::new(Ears { members, site: self.index, speaks: speaks(self.version), heard })
     }
 
-    fn settings(&self, members: &Members) -> Settings {
+    fn settings(&self, members: &Members, revoked: &Revoked) -> Settings {
         let profile = Profile::read(&self.profile).unwrap();
         let upstream = Target { host: app_host(self.index).to_string(), port: SERVICE, tls: None };
         let service = Service {
@@ -373,9 +407,9 @@ impl Isle {
                 listen: SocketAddr::new(mesh_host(self.index), LINK),
                 identity: Arc::clone(&self.identity),
                 source: None,
-                revoked: Revoked::default(),
+                revoked: revoked.clone(),
                 speaks: speaks(self.version),
-                backstage: Some(self.backstage(members)),
+                backstage: Some(self.backstage(members, revoked)),
             }),
             replication: Some(Replication {
                 directory: self.directory.path().to_owned(),

@@ -2,7 +2,7 @@
 //! and services that are simulated, and that fail as a seed says. One number replays a run to the byte.
 //!
 //! In the order in which a run meets them: `schedule` (what clients do and what breaks, made of the seed), `run` (the
-//! scheduler of a run), `isle` (one site), `membership` (what it knows of the others), `versions` (which it speaks to them), `world`, `network`, `disk`, `platter` and `app` (what is outside of it), `client`, `content`,
+//! scheduler of a run), `isle` (one site), `membership` (what it knows of the others), `revocation` (one that is shut out), `versions` (which it speaks to them), `world`, `network`, `disk`, `platter` and `app` (what is outside of it), `client`, `content`,
 //! `invariants` and `linear` (what must hold), `minimise` (the shortest schedule that still fails), `trace`.
 //! `docs/decisions/0010-simulation.md` says why it is so.
 #![cfg(feature = "simulation")]
@@ -26,6 +26,7 @@ pub mod membership;
 pub mod minimise;
 pub mod network;
 pub mod platter;
+pub mod revocation;
 pub mod run;
 pub mod schedule;
 pub mod trace;

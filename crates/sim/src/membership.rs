@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use archipel::config::Config;
 use archipel::members::{Members, View};
-use link::Speaks;
+use link::{Revoked, Speaks};
 use mesh::{Sites, Standing};
 use scope::View as _;
 use sites::{Reach, Status};
@@ -150,11 +150,12 @@ pub fn blind(view: &View, other: usize) -> Option<String> {
 
 /// Why the sites do not know each other, and the same zones, if so.
 #[must_use]
-pub fn disagreement(views: &[Option<Arc<View>>]) -> Option<String> {
+pub fn disagreement(views: &[Option<Arc<View>>], revoked: Option<usize>) -> Option<String> {
     let mut zones = BTreeSet::new();
-    for (site, view) in views.iter().enumerate() {
+    let is_in = |site: &usize| Some(*site) != revoked;
+    for (site, view) in views.iter().enumerate().filter(|(site, _)| is_in(site)) {
         let Some(view) = view else { return Some(format!("{} does not run", NAMES[site])) };
-        let others = (0..views.len()).filter(|other| *other != site);
+        let others = (0..views.len()).filter(|other| *other != site).filter(is_in);
         let mut blind = others.filter_map(|other| Some((other, blind(view, other)?)));
         if let Some((other, why)) = blind.next() {
             return Some(format!("{} {why}: {}", NAMES[site], NAMES[other]));
@@ -179,6 +180,10 @@ pub struct Outline {
     pub speaks: Rc<Cell<Speaks>>,
     /// Somebody ordered that it must not be used.
     pub shunned: Rc<Cell<bool>>,
+    /// The operator's authority took its identity back.
+    pub void: Rc<Cell<bool>>,
+    /// Whom it believes no more, since it started.
+    pub revoked: Rc<RefCell<Revoked>>,
 }
 
 impl Default for Outline {
@@ -190,6 +195,8 @@ impl Default for Outline {
             back: Rc::default(),
             speaks: Rc::new(Cell::new(Speaks::NOW)),
             shunned: Rc::default(),
+            void: Rc::default(),
+            revoked: Rc::default(),
         }
     }
 }
@@ -210,8 +217,9 @@ pub async fn watch(network: Network, sites: Vec<Outline>, watched: Rc<RefCell<Wa
     loop {
         sleep(LOOK).await;
         let before = std::mem::take(&mut blind_since);
-        for (from, one) in sites.iter().enumerate() {
-            for (to, other) in sites.iter().enumerate().filter(|(to, _)| *to != from) {
+        for (from, one) in sites.iter().enumerate().filter(|(_, one)| !one.void.get()) {
+            for (to, other) in sites.iter().enumerate().filter(|(to, other)| *to != from && !other.void.get())
+            {
                 let runs = [one.up.get(), other.up.get(), network.clear_since(from, to)];
                 let [Some(up), Some(other_up), Some(clear)] = runs else { continue };
                 let Some(view) = one.members.borrow().as_ref().map(Members::snapshot) else { continue };

@@ -87,6 +87,7 @@ struct Inner {
 
 /// One direction of a connection.
 struct Pipe {
+    born: Instant,
     from: IpAddr,
     to: IpAddr,
     segments: VecDeque<(Instant, Bytes)>,
@@ -172,6 +173,15 @@ impl Network {
         let clear = ways.iter().all(|way| inner.paths.get(way).is_none_or(Path::is_clear));
         let begun = ways.iter().filter_map(|way| inner.cleared.get(way)).max();
         clear.then(|| begun.copied().unwrap_or(inner.begun))
+    }
+
+    /// Since when one site has a connection to another that it has not closed, nor lost: the oldest.
+    #[must_use]
+    pub fn open_since(&self, from: usize, to: usize) -> Option<Instant> {
+        let between = |pipe: &Pipe| (site_of(pipe.from), site_of(pipe.to)) == (from, to);
+        let open = |pipe: &Pipe| pipe.fin.is_none() && !pipe.reset && !pipe.dead;
+        let pipes = lock(&self.0).pipes(|pipe| between(pipe) && open(pipe));
+        pipes.iter().map(|pipe| lock(pipe).born).min()
     }
 
     /// Breaks all connections between two sites.
@@ -303,6 +313,7 @@ impl Inner {
     fn pipe(&mut self, from: IpAddr, to: IpAddr) -> Arc<Mutex<Pipe>> {
         let now = Instant::now();
         let pipe = Arc::new(Mutex::new(Pipe {
+            born: now,
             from,
             to,
             segments: VecDeque::new(),

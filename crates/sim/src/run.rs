@@ -1,7 +1,12 @@
 //! One run: a schedule in one thread, under a clock that moves on when nothing else can.
 
+mod asking;
+mod evidence;
 mod members;
 mod settled;
+mod shutting_out;
+
+pub use evidence::Evidence;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,22 +15,21 @@ use std::time::Duration;
 
 use archipel::members::{Members, Order};
 use replica::OpId;
-use serde_json::{Value, json};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::app::{self, Done, Images};
+use crate::app::{self, Done};
 use crate::chance::Chance;
 use crate::client::{self, Asked, Sent, Told, Verdict};
-use crate::content;
 use crate::disk;
 use crate::invariants::{self, Violation};
 use crate::isle::{Beginning, Identities, Isle, NAMES, site};
-use crate::membership::{self, Sight, Watched, ZONE, zone_text};
+use crate::membership::{self, Outline, Sight, Watched, ZONE, zone_text};
 use crate::network::{Network, Path, Stop};
-use crate::schedule::{Act, Ask, Fault, Level, Schedule, Step, What, ZONES, zone_members};
+use crate::revocation::{self, LetIn, Shut};
+use crate::schedule::{Act, Ask, Fault, Level, Schedule, Step, What};
 use crate::trace::Trace;
-use crate::versions::{Heard, NEXT, TOO_NEW, Talk};
+use crate::versions::{Heard, NEXT, TOO_NEW};
 
 /// After the last fault was mended: what is still under way by then is late, not lost.
 const CALM: Duration = Duration::from_secs(20);
@@ -48,42 +52,12 @@ pub struct Record {
     pub told: Told,
     /// The site's mesh and its service were well all the time.
     pub well: bool,
-    /// Whether what this site acknowledged may be lost with its disk: it was given an old copy later.
-    pub rolled_back: bool,
+    /// What this site acknowledged may be lost: it was given an old copy of its disk later, or is shut out.
+    pub lost: bool,
     /// The sites of which the one that was asked knew all the time that they are not to be asked.
     pub out: Vec<usize>,
     /// It was made by the name of a zone, which stood for something else before it was answered.
     pub unsure: bool,
-}
-
-/// All that is known at the end of a run.
-pub struct Evidence {
-    /// What clients did.
-    pub records: Vec<Record>,
-    /// What each service has at the end.
-    pub images: Vec<Images>,
-    /// What each service executed.
-    pub ledgers: Vec<Vec<Done>>,
-    /// Ids of images for clients, by the number of the request that made them.
-    pub ids: BTreeMap<usize, String>,
-    /// Why the sites were not done in time, if they were not.
-    pub unquiet: Option<String>,
-    /// Requests in flight at each site at the end; all have been answered.
-    pub in_flight: Vec<usize>,
-    /// Bytes of writes that each site still keeps for others.
-    pub kept_bytes: Vec<u64>,
-    /// The files in each site's spool.
-    pub bodies: Vec<Vec<String>>,
-    /// What some service was given as a file, and nobody sent as one.
-    pub damaged: Option<String>,
-    /// Some site was given an old copy of its records.
-    pub restored: bool,
-    /// Why the sites do not know each other at the end, if so.
-    pub disagreement: Option<String>,
-    /// What was seen of their knowledge of each other while they ran.
-    pub watched: Watched,
-    /// What sites of several versions asked each other, where there were several.
-    pub talk: Option<Talk>,
 }
 
 /// What came of a run.
@@ -137,6 +111,12 @@ struct Sea {
     /// What such a site had made before it had a name in its records, by the operator's word: the site, and its id there.
     settled: RefCell<BTreeSet<(usize, String)>>,
     faults: BTreeMap<&'static str, u64>,
+    /// A site that is shut out, and the operator's word for each that it is.
+    shut: Rc<RefCell<Shut>>,
+    let_in: LetIn,
+    voided: Vec<Vec<u8>>,
+    /// What the operator has mended since, and how much it lacked.
+    given_up: RefCell<BTreeMap<String, usize>>,
 }
 
 impl Sea {
@@ -155,10 +135,16 @@ impl Sea {
         let heard = schedule.steps.iter().any(of_versions).then(Heard::default);
         let of_files = |step: &Step| matches!(&step.what, What::Ask(Ask { act: Act::Upload { .. }, .. }));
         let long = schedule.steps.iter().any(of_files);
-        let start = Beginning { seed: schedule.seed, files: &files, heard: heard.as_ref(), long };
+        let let_in = LetIn::default();
+        let start =
+            Beginning { seed: schedule.seed, files: &files, heard: heard.as_ref(), long, let_in: &let_in };
         let isles: Vec<Isle> =
             (0..schedule.sites).map(|index| Isle::new(index, &start, &network, identities, &trace)).collect();
-        let (watched, outlines) = (Rc::default(), isles.iter().map(|isle| isle.outline.clone()).collect());
+        let outlines: Vec<Outline> = isles.iter().map(|isle| isle.outline.clone()).collect();
+        let (watched, shut) = (Rc::default(), Rc::default());
+        if schedule.steps.iter().any(|step| matches!(step.what, What::Break(Fault::Revoke { .. }))) {
+            spawn_local(revocation::watch(network.clone(), outlines.clone(), Rc::clone(&shut)));
+        }
         spawn_local(membership::watch(network.clone(), outlines, Rc::clone(&watched)));
         Sea {
             seed: schedule.seed,
@@ -177,6 +163,10 @@ impl Sea {
             restored: Vec::new(),
             settled: RefCell::default(),
             faults: BTreeMap::new(),
+            shut,
+            let_in,
+            voided: (0..schedule.sites).map(|site| identities.voided(site)).collect(),
+            given_up: RefCell::default(),
         }
     }
 
@@ -230,6 +220,7 @@ impl Sea {
             }
             Fault::Return(site) => self.bring_back(site).await,
             Fault::Version(site, version) => self.upgrade(site, version).await,
+            Fault::Revoke { by, site } => self.revoke(by, site).await,
             Fault::Quarantine { by, site, on } => {
                 self.isles[site].outline.shunned.set(true);
                 self.isles[by].order(Order::Quarantine { site: NAMES[site].to_owned(), on }).await;
@@ -272,98 +263,8 @@ impl Sea {
             let after = known.as_ref().filter(|_| up.get() == since).map(sight).unwrap_or_default();
             let by_zone = matches!(ask.act, Act::Create { zone: Some(_), .. });
             let (out, unsure) = (before.still_out(&after), by_zone && !before.has_zone_of(&after));
-            records.borrow_mut().push(Record {
-                ask,
-                members,
-                level,
-                told,
-                well,
-                rolled_back: false,
-                out,
-                unsure,
-            });
+            records.borrow_mut().push(Record { ask, members, level, told, well, lost: false, out, unsure });
         }));
-    }
-
-    /// Where what is asked for is, and at which level.
-    fn whereabouts(&self, ask: &Ask) -> (Vec<usize>, Level) {
-        match &ask.act {
-            Act::Create { zone: Some(_), level, .. } => {
-                let zone = self.isles[ask.site].view().and_then(|view| membership::zone_of(&view));
-                (zone.unwrap_or_else(|| zone_members(0, self.isles.len())), *level)
-            }
-            Act::Create { members, level, .. } => (members.clone(), *level),
-            Act::Add { of }
-            | Act::Patch { of, .. }
-            | Act::Put { of }
-            | Act::Delete { of }
-            | Act::Upload { of, .. }
-            | Act::Fetch { of }
-            | Act::Read { of } => self.made.get(of).cloned().unwrap_or((Vec::new(), Level::Eventual)),
-            Act::List { sites } | Act::Forward { sites, .. } => (sites.clone(), Level::Eventual),
-            Act::Local => (Vec::new(), Level::Eventual),
-        }
-    }
-
-    /// The request, unless what it is about is not known.
-    fn request(&self, ask: &Ask, members: &[usize], level: Level) -> Option<Asked> {
-        let by = format!("w{}", ask.number);
-        let group = |sites: &[usize], operator: &str| {
-            sites.iter().map(|member| NAMES[*member]).collect::<Vec<_>>().join(operator)
-        };
-        let of = |of: usize| self.ids.borrow().get(&of).cloned();
-        let asked = |method, path: String, scope: String, body: Option<Value>| {
-            let body = body.map_or(Sent::Nothing, Sent::Document);
-            Some(Asked { site: ask.site, method, path, scope, body })
-        };
-        // A site that never had a replica does not know it: its clients say where it is.
-        let away = if members.contains(&ask.site) { String::new() } else { group(members, " | ") };
-        let image = |number| of(number).map(|id| format!("/images/{id}"));
-        // By every service, or by that of the site that is asked: then others would execute it.
-        let refusing =
-            if ask.number.is_multiple_of(2) { Value::Bool(true) } else { Value::from(NAMES[ask.site]) };
-        match ask.act {
-            Act::Create { zone, refused, .. } => {
-                let mut body = json!({ "made": by, "name": by });
-                if refused {
-                    body["refuse"] = refusing;
-                }
-                let sites =
-                    if zone.is_some() { ZONE.to_owned() } else { format!("({})", group(members, " & ")) };
-                asked("POST", format!("/images?by={by}"), format!("{sites}{}", level.suffix()), Some(body))
-            }
-            Act::Add { of } => {
-                asked("POST", format!("{}/add?by={by}", image(of)?), away, Some(json!({ "value": by })))
-            }
-            Act::Patch { of, refused } => {
-                let body =
-                    if refused { json!({ "name": by, "refuse": refusing }) } else { json!({ "name": by }) };
-                asked("PATCH", format!("{}?by={by}", image(of)?), away, Some(body))
-            }
-            Act::Put { of } => {
-                let body = json!({ "made": format!("w{of}"), "name": by });
-                asked("PUT", format!("{}?by={by}", image(of)?), away, Some(body))
-            }
-            Act::Delete { of } => asked("DELETE", format!("{}?by={by}", image(of)?), away, None),
-            Act::Upload { of, bytes, breaks_off } => {
-                let path = format!("{}/file?by={by}", image(of)?);
-                let body = Sent::File { bytes: content::make(ask.number, bytes), breaks_off };
-                Some(Asked { site: ask.site, method: "PUT", path, scope: away, body })
-            }
-            Act::Fetch { of } => asked("GET", format!("{}/file", image(of)?), away, None),
-            Act::Read { of } => {
-                let confirmed = format!("({}) @quorum", group(members, " & "));
-                let scope = if level == Level::Quorum { confirmed } else { away };
-                asked("GET", image(of)?, scope, None)
-            }
-            Act::Local => asked("GET", "/images".to_owned(), String::new(), None),
-            Act::List { ref sites } => asked("GET", "/images".to_owned(), group(sites, " & "), None),
-            Act::Forward { ref sites, in_order } => {
-                let scope = group(sites, if in_order { " ; " } else { " | " });
-                let body = json!({ "made": by, "name": by });
-                asked("POST", format!("/images?by={by}"), scope, Some(body))
-            }
-        }
     }
 
     /// Mends everything, waits until the sites are done, and says what came of it all.
@@ -447,7 +348,7 @@ impl Sea {
     /// Why somebody still waits, if so.
     async fn unquiet(&self) -> Option<String> {
         let mut why = Vec::new();
-        for isle in &self.isles {
+        for isle in self.isles.iter().filter(|isle| Some(isle.index) != self.void()) {
             let name = NAMES[isle.index];
             if let Some(fault) = isle.fault() {
                 return Some(format!("{name} does not start: {fault}"));
@@ -482,6 +383,7 @@ impl Sea {
                 if !good || waits.is_some() {
                     why.push(format!("at {name}: {resource:?}"));
                 }
+                why.extend(self.shrink(isle.index, &handle, &resource).await);
             }
         }
         (!why.is_empty()).then(|| why.join("; "))
@@ -534,49 +436,6 @@ impl Sea {
         }
         kept_bytes
     }
-
-    async fn evidence(&self, unquiet: Option<String>, kept_bytes: Vec<u64>) -> Evidence {
-        let disagreement = self.disagreement().await;
-        let images: Vec<Images> = self.isles.iter().map(|isle| isle.app.images()).collect();
-        let mut records = self.records.borrow().clone();
-        for record in records.iter_mut().filter(|record| record.unsure) {
-            // It is where one of its meanings says, or nowhere.
-            let made = Value::from(format!("w{}", record.ask.number));
-            let there = |site: &usize| images[*site].values().any(|image| image.get("made") == Some(&made));
-            let there: Vec<usize> = (0..images.len()).filter(there).collect();
-            let meanings = (0..ZONES).map(|zone| zone_members(zone, images.len()));
-            record.members = meanings.into_iter().find(|members| *members == there).unwrap_or_default();
-        }
-        for record in &mut records {
-            let lost = |(site, since, until): &(usize, Instant, Instant)| {
-                let took = record.told.sites.contains(&format!("\"{}\";status=2", NAMES[*site]));
-                (record.ask.site == *site || took) && record.told.to >= *since && record.told.from <= *until
-            };
-            // Of a site without a replica: who took it is not known here.
-            let elsewhere = !record.members.contains(&record.ask.site) && !self.restored.is_empty();
-            record.rolled_back = self.restored.iter().any(lost) || elsewhere;
-        }
-        records.sort_by_key(|record| (record.told.from, record.ask.number, record.ask.site));
-        Evidence {
-            records,
-            images,
-            ledgers: self.isles.iter().map(|isle| isle.app.ledger()).collect(),
-            ids: self.ids.borrow().clone(),
-            unquiet,
-            in_flight: self
-                .isles
-                .iter()
-                .map(|isle| isle.with_mesh(mesh::Mesh::in_flight).unwrap_or(0))
-                .collect(),
-            kept_bytes,
-            bodies: self.isles.iter().map(|isle| isle.platter.names()).collect(),
-            damaged: self.isles.iter().find_map(|isle| isle.app.damaged()),
-            restored: !self.restored.is_empty(),
-            disagreement,
-            watched: self.watched.borrow().clone(),
-            talk: self.heard.as_ref().map(Heard::all),
-        }
-    }
 }
 
 /// Whether a service executed an operation, and what it made then.
@@ -627,6 +486,7 @@ fn kind(fault: &Fault) -> &'static str {
         Fault::Quarantine { on: true, .. } => "quarantine",
         Fault::Version(_, TOO_NEW) => "too new",
         Fault::Version(..) => "upgrade",
+        Fault::Revoke { .. } => "revocation",
         Fault::Cut { .. }
         | Fault::Slow { .. }
         | Fault::Loss { .. }

@@ -104,8 +104,8 @@ impl Backstage for Ears {
 }
 
 /// Asks every other site every now and then, as one that speaks so.
-pub async fn chat(site: usize, sites: usize, identity: Arc<Identity>, speaks: Speaks) {
-    let Ok(tls) = ClientTls::new(&identity, &Revoked::default()) else { return };
+pub async fn chat(site: usize, sites: usize, identity: Arc<Identity>, revoked: Revoked, speaks: Speaks) {
+    let Ok(tls) = ClientTls::new(&identity, &revoked) else { return };
     let pool = Pool::new(tls.speaking(speaks), link::Settings { warm: 1, ..link::Settings::default() });
     let others: Vec<usize> = (0..sites).filter(|other| *other != site).collect();
     pool.set_peers(others.iter().map(|other| (NAMES[*other].to_owned(), link_address(*other))));

@@ -112,6 +112,39 @@ fn a_site_in_quarantine_is_not_asked() {
 }
 
 #[test]
+fn a_site_whose_identity_is_taken_back_is_out_for_good_and_the_others_go_on() {
+    let ask = |number, site, act| What::Ask(Ask { number, site, act });
+    let patch = Act::Patch { of: 0, refused: false };
+    let trace = membership(&[
+        (2_000, What::Break(Fault::Start(2))),
+        (5_000, make(0, 0, &[0, 1, 2])),
+        (7_000, What::Break(Fault::Revoke { by: 0, site: 2 })),
+        (9_000, make(1, 1, &[1, 2])),
+        (9_200, ask(2, 2, Act::Forward { sites: vec![0], in_order: true })),
+        (9_400, ask(3, 2, patch.clone())),
+        (9_600, ask(4, 2, Act::Local)),
+        (9_800, ask(5, 0, patch)),
+        (11_000, What::Break(Fault::Crash { site: 0, power: true })),
+        (12_000, What::Break(Fault::Start(0))),
+        (13_000, What::Break(Fault::Crash { site: 2, power: false })),
+        (13_500, What::Break(Fault::Start(2))),
+        (16_000, make(6, 0, &[0, 2])),
+    ]);
+    assert!(
+        told(&trace, 1).contains("Refused") && told(&trace, 6).contains("Refused"),
+        "{}",
+        trace.join("\n")
+    );
+    assert!(told(&trace, 2).contains("Refused"), "{}", trace.join("\n"));
+    assert!(told(&trace, 3).contains("Done") && told(&trace, 4).contains("Done"), "{}", trace.join("\n"));
+    assert!(told(&trace, 5).contains("Done"), "{}", trace.join("\n"));
+    // What only that site has is nowhere else, and the operator takes its replica away.
+    let executed = |line: &&String| line.contains("PATCH") && line.contains("by=w3 200");
+    assert_eq!(trace.iter().filter(executed).count(), 1, "{}", trace.join("\n"));
+    assert!(trace.iter().any(|line| line.contains("the operator shrinks")), "{}", trace.join("\n"));
+}
+
+#[test]
 fn sites_are_upgraded_one_by_one_while_they_are_used_and_a_version_too_far_ahead_is_refused() {
     let trace = membership(&[
         (2_000, What::Break(Fault::Start(2))),

@@ -86,6 +86,8 @@ struct Inner {
     seen: Vec<Seen>,
     /// Those that left or are revoked, by name.
     gone: Vec<Seen>,
+    /// Those that are revoked, and no members: of some of them nothing else is known, after a restart say.
+    revoked: BTreeSet<Site>,
     zones: BTreeMap<Box<str>, Zone>,
     labels: BTreeSet<Box<str>>,
     metrics: BTreeSet<Box<str>>,
@@ -102,6 +104,7 @@ impl Machine {
             members: Vec::with_capacity(self.members.len()),
             seen: Vec::with_capacity(self.members.len()),
             gone: Vec::new(),
+            revoked: BTreeSet::new(),
             zones: BTreeMap::new(),
             labels: BTreeSet::new(),
             metrics: BTreeSet::new(),
@@ -122,6 +125,8 @@ impl Machine {
             inner.members.push(member.site().clone());
             inner.seen.push(seen);
         }
+        let is_member = |site: &&Site| inner.members.contains(*site);
+        inner.revoked = self.registers.revocations.keys().filter(|site| !is_member(site)).cloned().collect();
         for (name, defined) in &self.registers.zones {
             if let Some(zone) = &defined.zone {
                 inner.zones.insert(name.clone(), zone.clone());
@@ -147,6 +152,12 @@ impl Snapshot {
     pub fn site(&self, name: &str) -> Option<&Seen> {
         let gone = || self.0.gone.iter().find(|seen| seen.record.site.name() == name);
         self.find(name).and_then(|site| self.seen(site)).or_else(gone)
+    }
+
+    /// Whether the operator took back what a site proved itself by, and it has nothing newer.
+    #[must_use]
+    pub fn is_revoked(&self, name: &str) -> bool {
+        self.0.revoked.contains(name)
     }
 
     /// Every site that is known: the members, then those that left or are revoked, each by name.

@@ -178,12 +178,23 @@ fn a_revoked_site_is_out_everywhere_also_where_it_was_heard_of_late() {
         assert_eq!(seen(&planet, by, 4).status, Status::Revoked, "at {by}");
         assert_eq!(planet.machine(by).snapshot().find(&name(4)), None);
     }
+    // Also after a restart, when nothing else is known of it.
+    let kept = planet.machine(0).save();
+    planet.crash(0);
+    planet.start(0, Own { epoch: own(0).epoch + 9, ..own(0) });
+    planet.with(0, |machine, now, effects| machine.restore(&kept, now, effects));
+    planet.on(0, Event::Revoked { statement: statement(4, 2), site: site(4), before: 2 });
+    let restarted = planet.machine(0).snapshot();
+    assert!(restarted.is_revoked(&name(4)) && !restarted.is_revoked(&name(5)));
+    assert!(restarted.find(&name(4)).is_none() && restarted.site(&name(4)).is_none());
+    planet.run_for(Duration::from_secs(5));
     // The thief goes on; nobody believes it. A box with a later identity is let in.
     planet.crash(4);
     planet.start(4, Own { issued: 3, fingerprint: fingerprint(99), epoch: own(4).epoch + 9, ..own(4) });
     planet.on(4, Event::Join { addresses: vec!["s0:7400".into()] });
     planet.run_for(Duration::from_secs(5));
     assert!((0..10).filter(|by| *by != 4).all(|by| seen(&planet, by, 4).status == Status::Alive));
+    assert!(!planet.machine(0).snapshot().is_revoked(&name(4)));
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub(super) struct Kept {
 }
 
 /// The identities that were shut out before a restart. What is not the operator's word is left out.
-pub(crate) fn revoked(state: &Path, identity: &Identity) -> io::Result<Revoked> {
+pub fn revoked(state: &Path, identity: &Identity) -> io::Result<Revoked> {
     let (_, bytes) = Kept::open(state)?;
     let revoked = Revoked::default();
     for statement in sites::kept_statements(&bytes) {

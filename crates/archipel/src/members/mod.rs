@@ -25,7 +25,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::config::Config;
 pub use driver::Start;
-pub(crate) use kept::revoked;
+pub use kept::revoked;
 pub use view::View;
 
 /// Where sites exchange their states.

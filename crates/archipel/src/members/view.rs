@@ -34,7 +34,9 @@ impl View {
         let file = config.atlas();
         let mut members =
             known.as_ref().map(|known| scope::View::members(known).to_vec()).unwrap_or_default();
-        let gone = |site: &Site| known.as_ref().is_some_and(|known| known.site(site.name()).is_some());
+        // Of one that was revoked before a restart, nothing else may be known.
+        let heard = |known: &Snapshot, name: &str| known.site(name).is_some() || known.is_revoked(name);
+        let gone = |site: &Site| known.as_ref().is_some_and(|known| heard(known, site.name()));
         members.extend(scope::View::members(&file).iter().filter(|site| !gone(site)).cloned());
         let first = known.as_ref().map_or(0, |known| scope::View::members(known).len());
         let of_file = members.iter().cloned().zip(0..).skip(first).collect();
@@ -157,5 +159,49 @@ impl scope::View for View {
             names.dedup();
         }
         names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use link::Authority;
+    use scope::View as _;
+    use sites::{Event, Machine, Metrics, Own, Says};
+
+    use super::*;
+
+    #[test]
+    fn a_peer_of_the_file_that_is_revoked_is_no_site_also_where_nothing_else_is_known_of_it() {
+        let text = "site = 'A'\nprofile = 'rest'\nidentity = '.'\n[services.image]\npublic = ['127.0.0.1:0']\nupstreams = ['http://127.0.0.1:1']\n\
+            [link]\nlisten = '127.0.0.1:0'\n[peers.B]\naddress = '127.0.0.1:2'\n[peers.C]\naddress = '127.0.0.1:3'\n";
+        let directory = tempfile::tempdir().unwrap();
+        Authority::create("Test").unwrap().issue("A").unwrap().save(directory.path()).unwrap();
+        let config = Config::read("the file", text, directory.path()).unwrap();
+        let says = Says {
+            address: "a:7400".into(),
+            services: None,
+            kind: "rest".into(),
+            kind_version: "".into(),
+            version: "".into(),
+            labels: BTreeMap::new(),
+        };
+        let (site, metrics) = (config.site.clone(), Metrics::new());
+        let own = Own {
+            site,
+            fingerprint: [1; 32],
+            issued: 1,
+            epoch: 1,
+            wall_ms: 1,
+            says,
+            metrics,
+            known: Vec::new(),
+        };
+        let mut machine = Machine::new(own, sites::Config::default(), 1, Duration::ZERO).unwrap();
+        let site = Site::new("C").unwrap();
+        machine.on(Event::Revoked { statement: vec![1], site, before: 2 }, Duration::ZERO, &mut Vec::new());
+        let view = View::new(Some(machine.snapshot()), &config);
+        assert!(view.find("B").is_some());
+        assert_eq!(view.find("C"), None);
+        assert!(!view.members().iter().any(|site| site.name() == "C"));
     }
 }

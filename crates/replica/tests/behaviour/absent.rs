@@ -4,7 +4,7 @@ use replica::{
     Change, Class, Doubt, Effect, Event, Level, Message, Naming, OpId, Outcome, Reply, Subject, Ticket, Timer,
 };
 
-use super::{Stage, created, done, from, meta, op, replies, site, talk};
+use super::{Stage, created, done, from, messages, meta, op, replies, site, talk};
 
 #[test]
 fn what_is_still_to_be_made_is_not_said_to_be_gone() {
@@ -102,4 +102,36 @@ fn a_site_that_is_heard_again_after_all_learns_that_it_has_no_replica_and_brings
         "{rest:?}"
     );
     assert!(stages[..2].iter().all(|(_, stage)| !stage.machine.is_readable(&meta())));
+}
+
+#[test]
+fn what_a_site_that_is_shut_out_wrote_is_passed_over_where_all_others_refuse_it() {
+    let mut stages = [("A", Stage::new("A")), ("B", Stage::new("B")), ("C", Stage::new("C"))];
+    let sites = ["A", "B", "C"].map(site).into();
+    let subject = Subject::New { naming: Naming::Chosen(meta()), level: Level::Eventual, sites };
+    let effects = stages[0].1.write(1, subject, Class::Create, Doubt::Repeat);
+    talk(&mut stages, from("A", effects));
+    let effects = stages[2].1.write(2, Subject::Existing(meta()), Class::Replace, Doubt::Repeat);
+    let effects = stages[2].1.ends(&effects, done());
+    let sent = |message: &&Message| matches!(message, Message::Operations { .. });
+    let message = messages(&effects, "A").into_iter().find(sent).unwrap().clone();
+    let a = &mut stages[0].1;
+    let effects = a.write(3, Subject::Existing(meta()), Class::Add, Doubt::Ask);
+    a.ends(&effects, done());
+    a.on(Event::ShutOut { site: site("C"), out: true });
+    let asked = a.on(Event::Received { from: site("C"), message });
+    a.ends(&asked, Outcome::Refused { status: 403 });
+    assert!(!a.machine.is_readable(&meta()));
+    let executes = |effects: &[Effect]| effects.iter().any(|effect| matches!(effect, Effect::Execute { .. }));
+    // An operator may yet give that site another identity, and its replica the state of C's.
+    let again = a.on(Event::Mended { resource: meta() });
+    assert!(executes(&again));
+    a.ends(&again, Outcome::Refused { status: 403 });
+    let change = Change::Shrink(site("C"));
+    a.on(Event::Change { ticket: Ticket(4), resource: meta(), change });
+    assert!(!a.machine.is_readable(&meta()), "it may be at B");
+    assert!(!executes(&a.on(Event::Mended { resource: meta() })), "what was added is there");
+    assert!(a.machine.is_readable(&meta()));
+    let effects = a.write(5, Subject::Existing(meta()), Class::Replace, Doubt::Repeat);
+    assert_eq!(replies(&a.ends(&effects, done())), [&Reply::Executed { status: 201 }]);
 }

@@ -31,7 +31,8 @@ impl Sea {
 
     /// A site that said goodbye joins again, by the link of another.
     pub(super) async fn bring_back(&self, site: usize) {
-        let by = usize::from(site == 0);
+        let others = (0..self.isles.len()).filter(|other| *other != site && Some(*other) != self.void());
+        let by = others.min().unwrap_or_default();
         self.isles[site].order(Order::Join(vec![link_address(by)])).await;
         let outline = &self.isles[site].outline;
         outline.left.set(None);
@@ -63,7 +64,7 @@ impl Sea {
         let until = Instant::now() + MEETING;
         loop {
             let views: Vec<_> = self.isles.iter().map(Isle::view).collect();
-            let why = membership::disagreement(&views);
+            let why = membership::disagreement(&views, self.void());
             if why.is_none() || Instant::now() > until {
                 return why;
             }

@@ -41,7 +41,7 @@ impl Maker {
     }
 
     /// One that is not deleted: its number, its sites, and when it is made.
-    fn some_image(&self, chance: &mut Chance) -> Option<(usize, Vec<usize>, u64)> {
+    pub(super) fn some_image(&self, chance: &mut Chance) -> Option<(usize, Vec<usize>, u64)> {
         let living: Vec<_> = self.made.iter().filter(|made| !made.deleted).collect();
         let made = *chance.pick(living.get(..).filter(|living| !living.is_empty())?);
         let step = self

@@ -1,0 +1,104 @@
+//! What a run leaves behind, for the invariants.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{Record, Sea};
+use crate::app::{Done, Images};
+use crate::isle::NAMES;
+use crate::membership::Watched;
+use crate::revocation::Shut;
+use crate::schedule::{ZONES, zone_members};
+use crate::versions::{Heard, Talk};
+
+/// All that is known at the end of a run.
+pub struct Evidence {
+    /// What clients did.
+    pub records: Vec<Record>,
+    /// What each service has at the end.
+    pub images: Vec<Images>,
+    /// What each service executed.
+    pub ledgers: Vec<Vec<Done>>,
+    /// Ids of images for clients, by the number of the request that made them.
+    pub ids: BTreeMap<usize, String>,
+    /// Why the sites were not done in time, if they were not.
+    pub unquiet: Option<String>,
+    /// Requests in flight at each site at the end; all have been answered.
+    pub in_flight: Vec<usize>,
+    /// Bytes of writes that each site still keeps for others.
+    pub kept_bytes: Vec<u64>,
+    /// The files in each site's spool.
+    pub bodies: Vec<Vec<String>>,
+    /// What some service was given as a file, and nobody sent as one.
+    pub damaged: Option<String>,
+    /// Some site was given an old copy of its records.
+    pub restored: bool,
+    /// Why the sites do not know each other at the end, if so.
+    pub disagreement: Option<String>,
+    /// What was seen of their knowledge of each other while they ran.
+    pub watched: Watched,
+    /// What sites of several versions asked each other, where there were several.
+    pub talk: Option<Talk>,
+    /// What was seen of a site that is shut out.
+    pub shut: Shut,
+    /// One that is shut out, and was let in.
+    pub let_in: Option<String>,
+    /// Sites that do not know of it at the end.
+    pub unaware: Vec<usize>,
+    /// A replica that it still has, as another site says.
+    pub still_there: Option<String>,
+}
+
+impl Sea {
+    /// See there.
+    pub(super) async fn evidence(&self, unquiet: Option<String>, kept_bytes: Vec<u64>) -> Evidence {
+        let disagreement = self.disagreement().await;
+        let images: Vec<Images> = self.isles.iter().map(|isle| isle.app.images()).collect();
+        let mut records = self.records.borrow().clone();
+        for record in records.iter_mut().filter(|record| record.unsure) {
+            // It is where one of its meanings says, or nowhere.
+            let made = Value::from(format!("w{}", record.ask.number));
+            let there = |site: &usize| images[*site].values().any(|image| image.get("made") == Some(&made));
+            let there: Vec<usize> = (0..images.len()).filter(there).collect();
+            let meanings = (0..ZONES).map(|zone| zone_members(zone, images.len()));
+            record.members = meanings.into_iter().find(|members| *members == there).unwrap_or_default();
+        }
+        for record in &mut records {
+            let lost = |(site, since, until): &(usize, Instant, Instant)| {
+                let took = record.told.sites.contains(&format!("\"{}\";status=2", NAMES[*site]));
+                (record.ask.site == *site || took) && record.told.to >= *since && record.told.from <= *until
+            };
+            // Of a site without a replica: who took it is not known here.
+            let elsewhere = !record.members.contains(&record.ask.site) && !self.restored.is_empty();
+            record.lost = self.restored.iter().any(lost) || elsewhere;
+        }
+        records.sort_by_key(|record| (record.told.from, record.ask.number, record.ask.site));
+        let mut evidence = Evidence {
+            records,
+            images,
+            ledgers: self.isles.iter().map(|isle| isle.app.ledger()).collect(),
+            ids: self.ids.borrow().clone(),
+            unquiet,
+            in_flight: self
+                .isles
+                .iter()
+                .map(|isle| isle.with_mesh(mesh::Mesh::in_flight).unwrap_or(0))
+                .collect(),
+            kept_bytes,
+            bodies: self.isles.iter().map(|isle| isle.platter.names()).collect(),
+            damaged: self.isles.iter().find_map(|isle| isle.app.damaged()),
+            restored: !self.restored.is_empty(),
+            disagreement,
+            watched: self.watched.borrow().clone(),
+            talk: self.heard.as_ref().map(Heard::all),
+            shut: self.shut.borrow().clone(),
+            let_in: self.let_in.first(),
+            unaware: self.unaware(),
+            still_there: self.still_there().await,
+        };
+        self.leave_out(&mut evidence);
+        evidence
+    }
+}
