@@ -411,8 +411,9 @@ impl Sea {
         for isle in &self.isles {
             let handle = isle.with_mesh(mesh::Mesh::replication).flatten();
             let counts = match handle {
-                Some(handle) => handle.counts().await.unwrap_or_default(),
-                None => mesh::replication::Counts::default(),
+                // One that is shut out keeps what it has for the others.
+                Some(handle) if Some(isle.index) != self.void() => handle.counts().await.unwrap_or_default(),
+                _ => mesh::replication::Counts::default(),
             };
             kept.push(counts.kept_bytes);
         }

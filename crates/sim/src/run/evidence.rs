@@ -54,7 +54,7 @@ pub struct Evidence {
 impl Sea {
     /// See there.
     pub(super) async fn evidence(&self, unquiet: Option<String>, kept_bytes: Vec<u64>) -> Evidence {
-        let disagreement = self.disagreement().await;
+        let (disagreement, still_there) = (self.disagreement().await, self.still_there().await);
         let images: Vec<Images> = self.isles.iter().map(|isle| isle.app.images()).collect();
         let mut records = self.records.borrow().clone();
         for record in records.iter_mut().filter(|record| record.unsure) {
@@ -96,7 +96,7 @@ impl Sea {
             shut: self.shut.borrow().clone(),
             let_in: self.let_in.first(),
             unaware: self.unaware(),
-            still_there: self.still_there().await,
+            still_there,
         };
         self.leave_out(&mut evidence);
         evidence

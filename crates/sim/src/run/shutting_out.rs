@@ -160,6 +160,6 @@ impl Sea {
             }
         }
         // Nobody settles there what is in doubt.
-        (evidence.kept_bytes[void], evidence.bodies[void], evidence.in_flight[void]) = (0, Vec::new(), 0);
+        (evidence.bodies[void], evidence.in_flight[void]) = (Vec::new(), 0);
     }
 }
