@@ -36,7 +36,7 @@ pub use health::Health;
 pub(crate) use plain::Leased;
 pub use plan::Sent;
 pub(crate) use send::Tries;
-pub use send::Upstreams;
+pub use send::{Alone, Upstreams};
 pub use tls::client_tls;
 
 /// One instance of the service.

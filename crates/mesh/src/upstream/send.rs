@@ -19,6 +19,11 @@ use super::slot::{InFlight, Slot};
 use super::{Health, Settings, Target};
 use crate::interim::Speaker;
 
+/// Among a request's extensions: it has a new connection, to itself. What a service says too much on one that was used before,
+/// and comes late, would be taken for the answer to whatever is asked next.
+#[derive(Clone, Copy)]
+pub struct Alone;
+
 /// What became of a request.
 type Answer<B> = Result<Response<PooledBody<B>>, SendError<B>>;
 
@@ -142,10 +147,12 @@ where
         if let Some(request) = request {
             to_origin_form(request, &slot.target);
         }
+        let alone = request.as_ref().is_some_and(|request| request.extensions().get::<Alone>().is_some());
         let in_flight = InFlight::at(slot);
         let mut fresh = false;
         loop {
-            let mut connection = if let Some(taken) = slot.driven.take(Instant::now()) {
+            let idle = if alone { None } else { slot.driven.take(Instant::now()) };
+            let mut connection = if let Some(taken) = idle {
                 let Some(connection) = taken.awake().await else { continue };
                 connection
             } else {
@@ -164,6 +171,7 @@ where
                     let status = response.status();
                     let keep = framing::settle(response.headers_mut(), status, is_head)
                         .ok_or_else(|| (Kind::Protocol, "the answer's body is coded".into()))?;
+                    let keep = keep && !alone;
                     return Ok(response.map(|body| PooledBody::new(body, connection, in_flight, keep)));
                 }
                 Err(error) => error,

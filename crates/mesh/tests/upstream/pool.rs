@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use http_body_util::BodyExt;
-use mesh::upstream::{Kind, Sent, Settings};
+use mesh::upstream::{Alone, Kind, Sent, Settings};
 use tokio::io::AsyncWriteExt;
 
 use crate::{OK, Wire, core, listen, request, service, service_with, settings, text};
 
 /// Serves these answers in order on the one connection that it accepts.
 async fn on_one_connection(listener: tokio::net::TcpListener, answers: Vec<String>) {
-    let mut wire = Wire::accept(&listener).await;
+    on_connection(Wire::accept(&listener).await, answers).await;
+}
+
+async fn on_connection(mut wire: Wire, answers: Vec<String>) {
     for answer in answers {
         wire.head().await;
         wire.write(&answer).await;
@@ -25,6 +28,30 @@ fn requests_one_after_the_other_use_one_connection() {
         let service = service(&[port]);
         for _ in 0..5 {
             assert_eq!(text(service.send(request("GET", "")).await.unwrap()).await, "ok");
+        }
+    });
+}
+
+/// What a service says too much on a connection would be the next answer there.
+#[test]
+fn what_has_a_connection_to_itself_is_told_no_answer_of_another_request() {
+    core(async {
+        let (listener, port) = listen().await;
+        tokio::task::spawn_local(async move {
+            let used = on_connection(Wire::accept(&listener).await, vec![OK.to_owned(); 3]);
+            tokio::task::spawn_local(used);
+            for _ in 0..2 {
+                let mut own = Wire::accept(&listener).await;
+                own.head().await;
+                own.write("HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nown").await;
+            }
+        });
+        let service = service(&[port]);
+        assert_eq!(text(service.send(request("GET", "")).await.unwrap()).await, "ok");
+        for _ in 0..2 {
+            let mut alone = request("GET", "");
+            alone.extensions_mut().insert(Alone);
+            assert_eq!(text(service.send(alone).await.unwrap()).await, "own");
         }
     });
 }

@@ -26,6 +26,7 @@ use crate::problem::UNSENT;
 use crate::replicas::references::addressed;
 use crate::replicas::request::{Content, Kept, Name, Scoped};
 use crate::replicas::understand::has_dots;
+use crate::upstream::Alone;
 
 /// The longest answer that is read: it is held as a whole until its operation is durable.
 pub(super) const ANSWER_BYTES: usize = 16 << 20;
@@ -492,7 +493,11 @@ async fn open(
         // It would be the login's own, and not its owner's.
         return Err(Sent::No);
     }
-    let (head, body) = under(&credentials, replay);
+    let (mut head, body) = under(&credentials, replay);
+    if head.method == Method::GET {
+        // By what is read here, replicas are made and judged: it has to be the answer to this.
+        head.extensions.insert(Alone);
+    }
     let asked = head.headers.clone();
     let answer = Box::pin(leg::local(core, state, &own, head, stored.unwrap_or(body), None, None)).await;
     let answer = answer.map_err(|failure| failure.sent)?;
