@@ -268,9 +268,9 @@ impl Isle {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let fault = mesh.borrow().as_ref().and_then(|made| made.as_ref().err().cloned());
+        self.outline.up.set(fault.is_none().then(Instant::now));
         let how = fault.map_or("runs".to_owned(), |fault| format!("does not start: {fault}"));
         self.trace.say(format!("{}: {how}", NAMES[self.index]));
-        self.outline.up.set(Some(Instant::now()));
     }
 
     /// Ends its mesh at this moment.
