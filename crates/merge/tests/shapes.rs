@@ -410,3 +410,9 @@ fn what_was_read_to_its_end_cannot_be_lost() {
     assert_eq!(chunk, r#"[{"id":1,"scope_site":"Site1"},{"id":2,"scope_site":"Site2"}]"#);
     assert_eq!(merger.link_header(), "link");
 }
+
+#[test]
+fn what_is_wrong_is_said_in_words() {
+    assert_eq!(Fault::Shape.to_string(), "the answer is of another shape than the others");
+    assert_eq!(Broken::Held.to_string(), "the page is too large: ask for fewer items");
+}

@@ -187,6 +187,23 @@ fn a_revoked_site_is_out_everywhere_also_where_it_was_heard_of_late() {
 }
 
 #[test]
+fn what_was_issued_before_a_revocation_is_revoked_and_what_was_issued_then_is_not() {
+    let mut planet = settled(4);
+    for (number, before) in [(4, 3), (2, 1)] {
+        planet.on(0, Event::Revoked { statement: statement(number, before), site: site(number), before });
+    }
+    planet.run_for(Duration::from_secs(2));
+    assert_eq!(seen(&planet, 3, 2).status, Status::Alive);
+    for (issued, let_in) in [(2, false), (3, true)] {
+        planet.start(4, Own { issued, ..own(4) });
+        planet.on(4, Event::Join { addresses: vec!["s0:7400".into()] });
+        planet.run_for(Duration::from_secs(10));
+        assert_eq!(planet.machine(1).snapshot().find(&name(4)).is_some(), let_in, "issued {issued}");
+        planet.crash(4);
+    }
+}
+
+#[test]
 fn a_name_cannot_be_taken_by_another_identity() {
     let mut planet = settled(8);
     let before = seen(&planet, 0, 3).record;
@@ -196,6 +213,7 @@ fn a_name_cannot_be_taken_by_another_identity() {
     planet.on(3, Event::Join { addresses: vec!["s0:7400".into()] });
     planet.run_for(Duration::from_millis(500));
     assert_eq!(seen(&planet, 0, 3).record, before);
+    assert!(planet.names_taken > 0, "and it is told that somebody tries");
     // Not even when the name's owner is dead: its identity was not issued later.
     planet.run_for(Duration::from_mins(1));
     for by in (0..8).filter(|by| *by != 3) {

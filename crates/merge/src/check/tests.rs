@@ -143,6 +143,11 @@ fn a_word_or_a_bracket_that_is_another_is_malformed() {
         r#"{"a":"b"]"#,
         r#"{"a":{"b":1]}"#,
         r"[1}",
+        r"[-01]",
+        r#"{"a\:1}"#,
+        r#"["\u00g0"]"#,
+        r#"["\u12"]"#,
+        r#"["\u123"]"#,
     ] {
         assert_eq!(whole(text.as_bytes(), &[]), Err(Flaw::Malformed), "{text}");
     }
