@@ -155,3 +155,121 @@ fn a_table_that_changes_does_not_change_a_body_that_is_under_way() {
     assert_eq!(out.concat(), format!("[\"{META}\"]").into_bytes());
     assert_eq!(to_client(&table, &format!("[\"{LOCAL}\"]")), format!("[\"{LOCAL}\"]"));
 }
+
+/// A body is cut once, at each place.
+fn cuts(table: &Table, direction: Direction, body: &str) -> Vec<drive::Outcome> {
+    let cut = |at: usize| {
+        let mut next = [at, usize::MAX].into_iter();
+        drive::rewrite(table, direction, body.as_bytes(), || next.next().unwrap_or(usize::MAX))
+    };
+    (1..body.len()).map(cut).collect()
+}
+
+#[test]
+fn what_goes_on_after_a_cut_is_another_identifier() {
+    let long = "t".repeat(128);
+    let table = table(&[UUIDS[0], ("cart-1", &long)]);
+    let body = format!("[\"{LOCAL}a\", \"{long}x\", \"{LOCAL}-a\", \"\\u0041{long}\"]");
+    let expected = format!("[\"{LOCAL}a\", \"{long}x\", \"{META}-a\", \"A{long}\"     ]");
+    for outcome in cuts(&table, Direction::ToClient, &body) {
+        assert_eq!(String::from_utf8(outcome.body).unwrap(), expected);
+    }
+}
+
+#[test]
+fn an_escape_may_be_cut_anywhere() {
+    let body = format!("{{\"id\": \"{}\"}}", LOCAL.replacen('-', "\\u002d", 2).replacen('1', "\\u0031", 1));
+    for outcome in cuts(&table(&UUIDS), Direction::ToService, &body) {
+        assert_eq!(outcome.end, Err(Refused::Hidden(LOCAL.to_owned())));
+    }
+}
+
+#[test]
+fn only_the_first_bytes_say_which_encoding_it_is() {
+    for cut in [1, 2, 4, usize::MAX] {
+        let body = b"[\"ab\"\0, \0\xff\"\xfe\"]";
+        let outcome = drive::rewrite(&table(&UUIDS), Direction::ToService, body, || cut);
+        assert_eq!((outcome.body, outcome.end), (body.to_vec(), Ok(0)));
+    }
+}
+
+#[test]
+fn what_is_held_back_is_counted() {
+    let mut rewriter = Rewriter::new(table(&UUIDS), Direction::ToClient);
+    let mut out = Vec::new();
+    for (chunk, held) in [("[\"ffffffff-4", 10), ("e\", \"a\\", 2), ("u00", 5), ("41 ", 0)] {
+        rewriter.push(Bytes::from(chunk), &mut out).unwrap();
+        assert_eq!(rewriter.held(), held, "{chunk}");
+    }
+}
+
+#[test]
+fn an_escape_after_a_long_text_is_told_to_be_in_a_string() {
+    let (long, escaped) = ("x ".repeat(600), LOCAL.replacen('f', "\\u0066", 1));
+    let table = table(&UUIDS);
+    let inside = format!("[\"{long}{escaped}\"]");
+    assert_eq!(
+        whole(&table, Direction::ToService, inside.as_bytes()).end,
+        Err(Refused::Hidden(LOCAL.to_owned()))
+    );
+    // No JSON: an escape where no string is stays what it is.
+    let outside = format!("[\"a\", \"{long}\", \\u0031]");
+    assert_eq!(to_client(&table, &outside), outside);
+}
+
+#[test]
+fn a_number_after_strings_of_one_block_each_is_no_identifier() {
+    let digits = UUIDS[2].1.replace('-', "");
+    let body = format!("[\"{}\",{digits},\"{}\",{digits}]", "x".repeat(63), "y".repeat(63));
+    assert_eq!(to_client(&table(&UUIDS), &body), body);
+}
+
+#[test]
+fn a_string_that_does_not_end_is_as_long_as_it_was() {
+    let body = "[\"\\u0061\\u0062";
+    let outcome = whole(&table(&UUIDS), Direction::ToClient, body.as_bytes());
+    assert_eq!(outcome.body, b"[\"ab          ");
+}
+
+#[test]
+fn what_comes_after_a_broken_escape_is_not_read_as_an_identifier() {
+    let table = table(&[("cart-1", "x7"), ("cart-2", "~7")]);
+    for body in [r#"["%~7", "%zzx7", "%0~7"]"#, r#"["a\\nx7", "a\\\\nx7"]"#] {
+        assert_eq!(to_client(&table, body), body);
+    }
+    assert_eq!(
+        to_client(&table, r#"["%2Fx7", "a\nx7", "\\x7"]"#),
+        r#"["%2Fcart-1", "a\ncart-1", "\\cart-1"]"#
+    );
+}
+
+#[test]
+fn a_uuid_without_hyphens_ends_where_its_digits_do() {
+    let (local, meta) = (LOCAL.replace('-', ""), META.replace('-', ""));
+    for after in [":12345678", ":1234567", "/12345678", "-12345678"] {
+        assert_eq!(
+            to_client(&table(&UUIDS), &format!("[\"{local}{after}\"]")),
+            format!("[\"{meta}{after}\"]")
+        );
+    }
+}
+
+#[test]
+fn a_pair_of_two_lengths_counts_for_as_long_as_it_is_there() {
+    let mut table = table(&UUIDS);
+    table.insert("cart-1", "7").unwrap();
+    assert!(!table.keeps_length());
+    table.remove("cart-1");
+    assert!(table.keeps_length());
+}
+
+#[test]
+fn a_refusal_says_what_is_wrong() {
+    assert_eq!(Refused::Hidden("7".into()).to_string(), "there is no resource '7'");
+    assert_eq!(Refused::Encoding.to_string(), "the body is not in UTF-8");
+    let mut table = Table::new();
+    assert!(table.insert("a", "").unwrap_err().to_string().contains("1 to 128"));
+    assert!(table.insert(META, "7").unwrap_err().to_string().contains("UUID"));
+    let malformed = ids::Etags::new("A").condition("\"A.x").unwrap_err();
+    assert!(malformed.to_string().contains("entity tags"));
+}

@@ -218,6 +218,21 @@ mod tests {
     }
 
     #[test]
+    fn an_id_of_digits_reads_back_and_is_short_in_both_usual_forms() {
+        let marker = |after: &str| {
+            let position = Position { done: false, after: Some(after.into()), skip: 0 };
+            let positions = Positions::from([("Site1".to_owned(), position)]);
+            let text = write(&positions);
+            assert_eq!(read(&text).unwrap(), positions);
+            text.len()
+        };
+        let (dashed, plain) = ("0aef01d5-1b5b-4d5a-9f0a-2c9f3f4f7b11", "0aef01d51b5b4d5a9f0a2c9f3f4f7b11");
+        assert_eq!(marker(dashed), marker(plain));
+        let elsewhere = "0aef01d51b5b-4d5a9f0a2c9f3f4f7b-11";
+        assert!(marker(plain) < marker(elsewhere));
+    }
+
+    #[test]
     fn a_hundred_sites_fit_into_a_url() {
         let site = |index: usize| {
             let after = format!("{index:08x}-1b5b-4d5a-9f0a-2c9f3f4f7b11");

@@ -203,10 +203,33 @@ mod tests {
         assert_eq!(time("1970-01-01T00:00:00Z"), Some((0, 0)));
         assert_eq!(time("2000-03-01T00:00:00"), Some((951_868_800, 0)));
         assert_eq!(time("2026-01-31T08:00:00+01:00"), time("2026-01-31 07:00:00.000000"));
+        assert_eq!(time("1970-01-01T01:02:03Z"), Some((3723, 0)));
+        assert_eq!(time("2000-02-29T00:00:00Z"), Some((951_782_400, 0)));
+        assert_eq!(time("2026-01-31T08:00:00-05:30"), time("2026-01-31T13:30:00Z"));
+        assert_eq!(time("2026-01-31T08:00:00+05:45"), time("2026-01-31T02:15:00Z"));
         assert!(time("2026-01-31T08:00:00.25Z") < time("2026-01-31T08:00:00.3Z"));
         for bad in ["", "yesterday", "2026-01-31", "2026-01-31T08:00:00+x1:00", "2026-01-31T08:00:00é"] {
             assert_eq!(time(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn values_of_different_kinds_have_an_order_too() {
+        let sort = Sort { default: vec!["a".into()], ..Sort::default() };
+        let key = |time: bool| {
+            let mut order = Order::of(&sort, "").unwrap();
+            let mut key = order.keys.remove(0);
+            key.time = time;
+            key
+        };
+        let values = ["null", "false", "true", "-1", "1.5", "\"2026-01-31T08:00:00Z\"", "\"a\"", "\"b\""];
+        let parts: Vec<Part> = values
+            .iter()
+            .map(|value| part(&key(true), Some(&serde_json::from_str(value).unwrap())))
+            .collect();
+        assert!(parts.is_sorted_by(|a, b| a.compare(b).is_lt()), "{parts:?}");
+        let text = part(&key(false), Some(&Value::from("2026-01-31T08:00:00Z")));
+        assert!(matches!(text, Part::Text(_)), "only what is said to be a time is one");
     }
 
     #[test]

@@ -349,3 +349,70 @@ fn what_a_project_used_is_added_up_and_its_servers_are_in_one_list() {
     assert_eq!(names, ["a", "b", "c"]);
     assert_eq!(sum(&documents[..1]), serde_json::json!({}));
 }
+
+#[test]
+fn an_answer_of_another_shape_is_left_out() {
+    for other in [r#"[{"id":2}]"#, r#"{"b":1}"#, "{}"] {
+        let merged = merge(&rest(), "", &[r#"{"a":[{"id":1}]}"#, other]);
+        assert_eq!(merged.text(), r#"{"a":[{"id":1,"scope_site":"Site1"}]}"#, "{other}");
+        assert_eq!(merged.failures, [(1, Fault::Shape)], "{other}");
+    }
+    let merged = merge(&rest(), "", &[r#"[{"id":1}]"#, r#"{"a":[{"id":2}]}"#]);
+    assert_eq!(merged.text(), r#"[{"id":1,"scope_site":"Site1"}]"#);
+    assert_eq!(merged.failures, [(1, Fault::Shape)]);
+}
+
+#[test]
+fn links_beside_a_list_are_no_items() {
+    for links in ["links", "things_links"] {
+        let body = format!(r#"{{"things":[{{"id":1}}],"{links}":[{{"href":"x"}}]}}"#);
+        let merged = merge(&rest(), "", &[&body, r#"{"things":[]}"#]);
+        assert_eq!(merged.json()["things"].as_array().unwrap().len(), 1, "{links}");
+    }
+}
+
+#[test]
+fn how_much_is_collected_for_exactly_one_is_limited() {
+    let items = [r#"{"id":1}"#, r#"{"id":2}"#, r#"{"id":3}"#];
+    let bytes = items[0].len();
+    let answers = [Answer::from("[{\"id\":1},{\"id\":2}]"), Answer::from("[{\"id\":3}]")];
+    let tree = Merged::Unique(vec![Merged::Source(0), Merged::Source(1)]);
+    let list = rest();
+    let page = plan(&list, &tree, "", 2).unwrap();
+    let end = |unique_items: usize, unique_bytes: usize| {
+        let limits = Limits { unique_items, unique_bytes, ..Limits::default() };
+        let mut merger = Merger::new(list.clone(), tree.clone(), page.clone(), limits, Late::Abort);
+        drive(&mut merger, &answers, None).end
+    };
+    assert_eq!(end(3, 3 * bytes), Ok(Pull::Done));
+    assert_eq!(end(2, 3 * bytes), Err(Broken::UniqueItems));
+    assert_eq!(end(1, 3 * bytes), Err(Broken::UniqueItems));
+    assert_eq!(end(3, 3 * bytes - 1), Err(Broken::UniqueItems));
+    assert_eq!(end(3, 1), Err(Broken::UniqueItems));
+}
+
+#[test]
+fn what_was_read_to_its_end_cannot_be_lost() {
+    let list = rest();
+    let page = plan(&list, &union(2), "", 2).unwrap();
+    let mut merger = Merger::new(list, union(2), page, Limits::default(), Late::Abort);
+    let head = Head { content_type: Some("application/json"), ..Head::default() };
+    (0..2).for_each(|source| merger.open(source, head));
+    merger.push(0, Bytes::from_static(b"[{\"id\":1}]"));
+    merger.end(0);
+    merger.push(1, Bytes::from_static(b"[{\"id\":2}"));
+    assert_eq!(merger.pull(), Ok(Pull::Pending));
+    merger.fail(0);
+    assert_eq!(merger.failures().count(), 0);
+    merger.push(1, Bytes::from_static(b"]"));
+    merger.end(1);
+    let Ok(Pull::Chunk(chunk)) = merger.pull() else { unreachable!("{merger:?}") };
+    assert_eq!(chunk, r#"[{"id":1,"scope_site":"Site1"},{"id":2,"scope_site":"Site2"}]"#);
+    assert_eq!(merger.link_header(), "link");
+}
+
+#[test]
+fn what_is_wrong_is_said_in_words() {
+    assert_eq!(Fault::Shape.to_string(), "the answer is of another shape than the others");
+    assert_eq!(Broken::Held.to_string(), "the page is too large: ask for fewer items");
+}

@@ -27,12 +27,18 @@ fn spellings_of_one_scope_print_the_same() {
         ("image: nearest(7, *)", "image: nearest ( 007 , * )"),
         ("image: where(a = 1, b = x)", "image: where(b=x, a=1, b=x)"),
         ("image: A", r#"{"image": "\"\\\"\\u0041\\\"\""}"#),
+        ("image: A & B", r#"{"image": "A\r\n\t&\u0020B"}"#),
         ("{}", " {\n} "),
         ("{}", ""),
     ];
     for (printed, written) in same {
         assert_eq!(canonical(written).as_deref(), Ok(printed), "{written}");
         assert_eq!(canonical(printed).as_deref(), Ok(printed));
+        assert_eq!(
+            Dialect::default().scope(written).ok(),
+            Dialect::default().scope(printed).ok(),
+            "{written}"
+        );
     }
 }
 
@@ -57,6 +63,25 @@ fn a_scope_whose_canonical_form_is_too_long_is_refused_as_it_could_not_travel() 
 }
 
 #[test]
+fn a_scope_that_is_just_short_enough_in_its_canonical_form_is_taken() {
+    let within = |text_bytes: usize| {
+        let limits = scope::Limits { text_bytes, ..scope::Limits::default() };
+        Dialect { limits, ..Dialect::default() }
+            .scope("image:A&B")
+            .map(|scope| scope.to_string().len())
+            .map_err(|error| error.code())
+    };
+    assert_eq!(within(12), Ok(12));
+    assert_eq!(within(11), Err(Code::Limit));
+}
+
+#[test]
+fn calls_of_two_functions_are_not_the_same() {
+    let text = "image: all(A & B) ; any(A & B)";
+    assert_eq!(canonical(text).as_deref(), Ok(text));
+}
+
+#[test]
 fn a_service_bound_twice_by_an_alias_is_refused() {
     let services = Services::open().with("image", ["glance"]);
     let dialect = Dialect { services, ..Dialect::default() };
@@ -78,6 +103,8 @@ fn what_means_something_else_prints_something_else() {
         "image: A B",
         "*: A & B",
     ];
+    let [first, others @ ..] = texts.map(|text| Dialect::default().scope(text).ok());
+    assert!(others.iter().all(|other| *other != first));
     let mut printed: Vec<String> = texts.iter().map(|text| canonical(text).unwrap()).collect();
     printed.sort();
     printed.dedup();

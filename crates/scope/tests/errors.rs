@@ -83,6 +83,10 @@ fn strings_that_are_none() {
           ^^^ syntax: this string has no end
 {"image": "A \q"}
              ^^ syntax: not a JSON string
+{"image": "A \b"}
+             ^^ syntax: unexpected character `\u{8}` (the operators are `&` `|` `^` `;` `!` and `@`)
+{"image": "A \f"}
+             ^^ syntax: unexpected character `\u{c}` (the operators are `&` `|` `^` `;` `!` and `@`)
 {"image": "A \u00g1"}
              ^^^^^ syntax: not a JSON string
 {"image": "A \u12"}
@@ -200,6 +204,8 @@ image: (Site1 & Site2) @quorum @strong
                                ^ syntax: expected an operator, `,` or the end, found `@` (a group has one level)
 image: Site1 & Site2 @quorum
                ^^^^^^^^^^^^^ level: a level belongs to a whole group, not to one name in it (put the group in parentheses: `(Site1 & Site2) @quorum`)
+image: (Site1 | Site2) & Lima @quorum
+                         ^^^^^^^^^^^^ level: a level belongs to a whole group, not to one name in it (put the group in parentheses: `((Site1 | Site2) & Lima) @quorum`)
 image: Site1 @weak & Site2 @quorum
        ^^^^^^^^^^^ level: a level belongs to a whole group, not to one name in it (a zone inside a longer group has its level in parentheses too: `A & (west @quorum)`)
 image: (Site1 | Site2) @quorum
@@ -332,6 +338,55 @@ fn what_is_not_labelled_is_pointed_at_as_a_whole() {
 }
 
 #[test]
+fn what_is_missing_at_the_end_is_missing_after_the_last_word() {
+    for text in ["image: Oslo &", "image: Oslo &  \n"] {
+        assert_eq!(mistake(text, Services::open()).span().range(), 13..13, "{text:?}");
+    }
+}
+
+#[test]
+fn a_level_is_part_of_what_is_too_much() {
+    let dialect = Dialect { limits: Limits { steps: 3, ..Limits::default() }, ..Dialect::default() };
+    let text = "image: (Oslo & Lima) @quorum";
+    let diagnostic = dialect.plan(&dialect.scope(text).unwrap(), "image", &atlas()).unwrap_err();
+    assert_eq!(text.get(diagnostic.span().range()), Some("(Oslo & Lima) @quorum"));
+}
+
+#[test]
+fn a_zone_that_leads_back_to_itself_says_how() {
+    let mut atlas = atlas();
+    let dialect = Dialect::default();
+    atlas.define_zone("outer", "Lima & inner", &dialect).unwrap();
+    let mut drawn = |text: &str| atlas.define_zone("inner", text, &dialect).unwrap_err().render(Style::Plain);
+    let (itself, through) = (drawn("Oslo & inner"), drawn("Oslo & outer"));
+    assert!(itself.contains("`inner` is itself"), "{itself}");
+    assert!(through.contains("`outer` is one that is defined by it"), "{through}");
+}
+
+#[test]
+fn where_every_name_is_a_service_only_those_that_a_site_offers_are_written() {
+    let mut atlas = Atlas::new(["A", "B"].into_iter().filter_map(Site::new)).unwrap();
+    let may = |dialect: &Dialect, atlas: &Atlas, service: &str| {
+        dialect.offered(atlas).scope(&format!("{service}: A")).is_ok()
+    };
+    let (open, image) = (Dialect::default(), Services::open().with("image", ["glance"]));
+    let closed = Dialect { services: image, ..Dialect::default() };
+    assert!(open.services.is_open() && !closed.services.is_open());
+    atlas.set_services(0, ["image"]);
+    assert!(may(&open, &atlas, "imgae"), "B offers every service");
+    atlas.set_services(1, ["compute"]);
+    for (dialect, service, known) in [
+        (&open, "image", true),
+        (&open, "compute", true),
+        (&open, "imgae", false),
+        (&closed, "glance", true),
+        (&closed, "compute", false),
+    ] {
+        assert_eq!(may(dialect, &atlas, service), known, "{service}");
+    }
+}
+
+#[test]
 fn a_scope_in_a_file_is_pointed_at_there() {
     let file = "# sites\nscope = 'image: site2 ; north'\n";
     let at = file.find("image").unwrap();
@@ -371,6 +426,7 @@ fn a_slip_is_told_from_another_name() {
     assert!(near(long, &[long]).is_empty(), "nobody meant a slip in so long a name");
     assert_eq!(near(&long[1..], &[&long[1..]]), [&long[1..]]);
     assert!(near("ab", &[&long[..19], "abcdefghijklmnopqrs"]).is_empty());
+    assert!(near(&long[..60], &[&long[..40]]).is_empty(), "nor one of so many letters");
 }
 
 #[test]

@@ -281,3 +281,31 @@ fn limits_are_the_last_that_is_accepted() {
     assert!(dialect.scope(&padded(4096)).is_ok());
     assert_eq!(dialect.scope(&padded(4097)).unwrap_err().code(), Code::Limit);
 }
+
+#[test]
+fn a_time_limit_stays_around_what_is_left_inside() {
+    assert_eq!(plan("except(within(1s, A & B), A)"), "within(1s, B)");
+    assert_eq!(plan("except(C ; within(1s, A & B), A & B)"), "C");
+}
+
+#[test]
+fn a_level_stands_on_what_is_a_group_by_itself() {
+    assert_eq!(plan("all(nearest(2, B & C)) @quorum & A"), "(B & C) @quorum & A");
+    assert_eq!(plan("A & (B) @quorum"), "A & (B @quorum)");
+}
+
+#[test]
+fn here_is_a_site_that_there_is() {
+    let mut atlas = atlas();
+    for (said, here) in [(1, "B"), (4, "DC 1"), (5, "DC 1")] {
+        atlas.set_here(said);
+        let dialect = Dialect::default();
+        let plan = dialect.plan(&dialect.scope("image: here").unwrap(), "image", &atlas).unwrap().unwrap();
+        assert_eq!(plan.to_string(), here);
+    }
+}
+
+#[test]
+fn a_site_is_shown_by_its_name() {
+    assert_eq!(Site::new("DC 1").unwrap().to_string(), "DC 1");
+}

@@ -6,8 +6,8 @@ mod planet;
 use std::time::Duration;
 
 use planet::{Planet, fingerprint, identity, name, own, record, statement};
-use scope::{Code, Dialect, Site, View};
-use sites::{Effect, Event, Identity, Own, Reach, Seen, Status};
+use scope::{Code, Dialect, Known, Site, View};
+use sites::{Config, Effect, Event, Identity, Machine, Own, Reach, Says, Seen, Status};
 
 fn site(number: u32) -> Site {
     Site::new(&name(number)).unwrap()
@@ -198,6 +198,23 @@ fn a_revoked_site_is_out_everywhere_also_where_it_was_heard_of_late() {
 }
 
 #[test]
+fn what_was_issued_before_a_revocation_is_revoked_and_what_was_issued_then_is_not() {
+    let mut planet = settled(4);
+    for (number, before) in [(4, 3), (2, 1)] {
+        planet.on(0, Event::Revoked { statement: statement(number, before), site: site(number), before });
+    }
+    planet.run_for(Duration::from_secs(2));
+    assert_eq!(seen(&planet, 3, 2).status, Status::Alive);
+    for (issued, let_in) in [(2, false), (3, true)] {
+        planet.start(4, Own { issued, ..own(4) });
+        planet.on(4, Event::Join { addresses: vec!["s0:7400".into()] });
+        planet.run_for(Duration::from_secs(10));
+        assert_eq!(planet.machine(1).snapshot().find(&name(4)).is_some(), let_in, "issued {issued}");
+        planet.crash(4);
+    }
+}
+
+#[test]
 fn a_name_cannot_be_taken_by_another_identity() {
     let mut planet = settled(8);
     let before = seen(&planet, 0, 3).record;
@@ -207,6 +224,7 @@ fn a_name_cannot_be_taken_by_another_identity() {
     planet.on(3, Event::Join { addresses: vec!["s0:7400".into()] });
     planet.run_for(Duration::from_millis(500));
     assert_eq!(seen(&planet, 0, 3).record, before);
+    assert!(planet.names_taken > 0, "and it is told that somebody tries");
     // Not even when the name's owner is dead: its identity was not issued later.
     planet.run_for(Duration::from_mins(1));
     for by in (0..8).filter(|by| *by != 3) {
@@ -472,4 +490,83 @@ fn what_was_kept_and_cut_off_loses_no_revocation_and_is_reported() {
     let cut = &kept[..kept.len() / 2];
     assert!(!restore(cut));
     assert_eq!(sites::kept_statements(cut), [statement]);
+}
+
+#[test]
+fn who_is_gone_for_long_is_forgotten_and_may_join_again() {
+    let mut planet = Planet::new(5, 5);
+    let config = Config { forget_after: Duration::from_mins(10), ..Config::default() };
+    for number in 0..5 {
+        planet.start_with(number, own(number), config.clone());
+        planet.on(number, Event::Join { addresses: vec!["s0:7400".into()] });
+    }
+    planet.run_for(Duration::from_secs(20));
+    planet.crash(2);
+    planet.on(3, Event::Leave);
+    planet.run_for(Duration::from_secs(5));
+    planet.crash(3);
+    let known = |planet: &Planet, by: u32| {
+        let view = planet.machine(by).snapshot();
+        view.all().map(|seen| seen.record.site.name().to_owned()).collect::<Vec<_>>()
+    };
+    planet.run_for(Duration::from_mins(9));
+    assert_eq!(known(&planet, 0).len(), 5, "a site that is dead, or left, is still known");
+    // Each looks now and then, and hears meanwhile of those that another still knows.
+    planet.run_for(Duration::from_mins(30));
+    for by in [0, 1, 4] {
+        assert_eq!(known(&planet, by), [name(0), name(1), name(4)], "by {by}");
+    }
+    planet.start_with(2, own(2), config);
+    planet.on(2, Event::Join { addresses: vec!["s0:7400".into()] });
+    planet.run_for(Duration::from_secs(30));
+    assert!(planet.agree());
+    assert_eq!(known(&planet, 4).len(), 4);
+}
+
+#[test]
+fn a_site_that_left_and_joins_again_without_a_restart_lives_again() {
+    let mut planet = settled(6);
+    assert!(!planet.machine(3).is_leaving());
+    planet.on(3, Event::Leave);
+    assert!(planet.machine(3).is_leaving());
+    planet.run_for(Duration::from_secs(2));
+    assert_eq!(seen(&planet, 0, 3).status, Status::Left);
+    planet.on(3, Event::Join { addresses: vec!["s0:7400".into()] });
+    planet.run_for(Duration::from_mins(1));
+    assert!(!planet.machine(3).is_leaving());
+    assert_eq!(seen(&planet, 0, 3).status, Status::Alive);
+    assert!(planet.agree());
+}
+
+#[test]
+fn a_view_knows_where_it_is_and_what_all_say() {
+    let mut planet = settled(4);
+    planet
+        .with(2, |machine, now, effects| machine.set_zone("west", Some("Site00001"), now, effects))
+        .unwrap();
+    planet.run_for(Duration::from_secs(5));
+    let view = planet.machine(2).snapshot();
+    let (here, far) = (view.here(), view.find(&name(3)).unwrap());
+    assert_eq!(view.members()[here], site(2));
+    assert_eq!(view.rtt(here, here), Some(Duration::ZERO));
+    assert_eq!(view.rtt(here, far), view.rtt(far, here));
+    let measured = view.site(&name(3)).unwrap().measured.unwrap();
+    assert_eq!(view.rtt(here, far), Some(measured));
+    let services: Vec<&str> = view.services().unwrap().into_iter().collect();
+    assert_eq!(services, ["compute", "identity", "image", "network", "placement"]);
+    assert_eq!(view.known(Known::Zones), ["west"]);
+    assert_eq!(view.known(Known::Labels), ["region", "tier"]);
+    assert_eq!(view.known(Known::Metrics), ["load"]);
+    // One that does not say offers every service.
+    planet.start(4, Own { says: Says { services: None, ..own(4).says }, ..own(4) });
+    planet.on(4, Event::Join { addresses: vec!["s0:7400".into()] });
+    planet.run_for(Duration::from_secs(20));
+    assert_eq!(planet.machine(2).snapshot().services(), None);
+}
+
+#[test]
+fn what_does_not_fit_into_a_datagram_is_refused_with_a_reason() {
+    let says = Says { address: "".into(), ..own(0).says };
+    let refused = Machine::new(Own { says, ..own(0) }, Config::default(), 1, Duration::ZERO).unwrap_err();
+    assert!(refused.to_string().contains("needs an address"), "{refused}");
 }

@@ -132,3 +132,23 @@ fn what_nests_too_deep_is_found_at_once() {
     assert_eq!(Check::new(usize::MAX).end_in(deep(128).as_bytes(), &mut Unwatched), Ok(Some(256)));
     assert_eq!(Check::new(usize::MAX).end_in(deep(129).as_bytes(), &mut Unwatched), Err(Flaw::TooDeep));
 }
+
+#[test]
+fn a_word_or_a_bracket_that_is_another_is_malformed() {
+    for text in [
+        r#"{"a":trux}"#,
+        r#"{"a":nope,"b":1}"#,
+        r#"{"a":falsy}"#,
+        r#"{"a":1]"#,
+        r#"{"a":"b"]"#,
+        r#"{"a":{"b":1]}"#,
+        r"[1}",
+        r"[-01]",
+        r#"{"a\:1}"#,
+        r#"["\u00g0"]"#,
+        r#"["\u12"]"#,
+        r#"["\u123"]"#,
+    ] {
+        assert_eq!(whole(text.as_bytes(), &[]), Err(Flaw::Malformed), "{text}");
+    }
+}

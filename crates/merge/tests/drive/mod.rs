@@ -120,6 +120,7 @@ fn drive_early(
         match merger.pull() {
             Ok(Pull::Chunk(bytes)) => body.extend_from_slice(&bytes),
             Ok(Pull::Pending) => {
+                assert!(!merger.is_done());
                 let wants = merger.wants();
                 assert!(!wants.is_empty(), "it waits for nothing: {merger:?}");
                 let source = wants[dice.as_mut().map_or(0, |dice| dice.roll(wants.len()))];
@@ -135,6 +136,7 @@ fn drive_early(
             end => break end,
         }
     };
+    assert_eq!(merger.is_done(), end == Ok(Pull::Done));
     let failures = merger.failures().map(|(source, fault)| (source, fault.clone())).collect();
     let length = |answer: &Answer| match answer {
         Answer::Body(body) | Answer::Linked(body, _) => body.len(),

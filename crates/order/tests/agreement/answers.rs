@@ -229,3 +229,94 @@ fn records_are_read_as_they_were_written_and_nothing_else_is() {
     assert_eq!(Record::read(&[]), Err(Unreadable::Damaged));
     assert_eq!(Message::read(&[1, 2, 3]), Err(Unreadable::Damaged));
 }
+
+#[test]
+fn a_read_is_confirmed_wherever_it_is_asked_for_though_nothing_is_written() {
+    let (mut world, _, _) = led(Settings::default());
+    for at in 0..3 {
+        let ticket = world.confirm(at);
+        world.quiet(1);
+        assert!(world.confirmed.contains_key(&ticket), "at {at}");
+    }
+}
+
+#[test]
+fn a_read_that_nobody_confirms_is_asked_for_again_and_refused_in_time() {
+    let patience = usize::try_from(Settings::default().patience).unwrap();
+    for comes in [true, false] {
+        let (mut world, _, [away, _]) = led(Settings::default());
+        world.cut = [away].into();
+        let ticket = world.confirm(away);
+        world.quiet(3);
+        if comes {
+            world.cut.clear();
+        }
+        world.quiet(patience - 3);
+        assert_eq!(world.confirmed.contains_key(&ticket), comes);
+        assert_eq!(world.refused.get(&ticket), None, "it may still be confirmed");
+        world.quiet(1);
+        assert_eq!(world.refused.get(&ticket), (!comes).then_some(&Refusal::NoMajority));
+    }
+}
+
+#[test]
+fn two_of_five_are_no_majority() {
+    let patience = usize::try_from(Settings::default().patience).unwrap();
+    let mut world = World::new(1, 5);
+    world.propose(0, Needs::Majority);
+    world.quiet(30);
+    let leader = world.leader();
+    world.cut = [leader, (leader + 1) % 5].into();
+    world.quiet(patience + 1);
+    let ticket = world.propose(leader, Needs::Majority);
+    assert_eq!(world.refused.get(&ticket), Some(&Refusal::NoMajority));
+}
+
+#[test]
+fn nobody_orders_in_a_new_group_before_all_had_time_to_hear_of_each_other() {
+    let rounds = usize::try_from(Settings::default().election).unwrap() * 2;
+    let mut world = World::new(1, 3);
+    world.propose(0, Needs::Majority);
+    let leads = |world: &World| world.places.iter().any(|place| place.orders.leads(&world.group));
+    for _ in 0..rounds {
+        world.quiet(1);
+        assert!(!leads(&world));
+    }
+    world.quiet(rounds);
+    assert!(leads(&world));
+    // One in which something was ordered is not new, also if all start again.
+    (0..3).for_each(|at| world.crash(at));
+    world.quiet(rounds);
+    assert!(leads(&world));
+}
+
+#[test]
+fn a_copy_has_the_same_log_and_goes_on_with_what_waits() {
+    use std::hash::{BuildHasher, RandomState};
+    let (mut world, leader, [near, _]) = led(Settings::default());
+    let hasher = RandomState::new();
+    let original = world.places[leader].orders.clone();
+    let copy = original.clone();
+    assert_eq!(copy, original);
+    assert_eq!(hasher.hash_one(&copy), hasher.hash_one(&original));
+    assert_ne!(copy, world.places[near].orders);
+    let ticket = world.propose(leader, Needs::Majority);
+    world.quiet(1);
+    assert!(world.committed.contains_key(&ticket));
+    assert_ne!(copy, world.places[leader].orders, "one has an entry more");
+    assert_ne!(hasher.hash_one(&copy), hasher.hash_one(&world.places[leader].orders));
+    // Copies in the place of all: they know whom they hear, and who waits.
+    let waits = world.confirm(near);
+    let late = world.propose(leader, Needs::Majority);
+    for place in &mut world.places {
+        let copy = place.orders.clone();
+        assert!(copy.missing(&world.group).is_empty());
+        place.orders = copy;
+    }
+    world.quiet(30);
+    assert!(world.confirmed.contains_key(&waits));
+    assert!(world.committed.contains_key(&late) || world.refused.contains_key(&late));
+    let after = world.propose(world.leader(), Needs::Majority);
+    world.quiet(1);
+    assert!(world.committed.contains_key(&after));
+}

@@ -145,6 +145,7 @@ fn a_read_of_all_is_from_the_nearest_that_answers_and_is_not_hedged() {
 fn a_client_that_is_gone_cancels_all() {
     let mut stage = Stage::read("A | B");
     assert_eq!(stage.after(110), "send A, send B");
+    assert!(!stage.run.has_ended());
     assert_eq!(stage.on(Event::ClientGone), "cancel A, cancel B, fail 499 ClientGone");
     assert!(stage.run.has_ended());
 }

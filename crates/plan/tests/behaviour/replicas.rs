@@ -1,7 +1,7 @@
 //! `&` on a write: one leg to a set of sites.
 
 use plan::{Sent, Why, confirms, replicates};
-use scope::{Level, Site};
+use scope::{Level, Plan, Site};
 
 use crate::stage::{NAMED, Stage, UNNAMED, parse};
 
@@ -78,6 +78,8 @@ fn whether_a_write_makes_replicas_is_told_wherever_in_a_plan_it_does() {
     for location in ["A", "A @eventual", "A ; B", "A | within(1s, B)", "A ^ B"] {
         assert!(!replicates(&parse(location)), "{location}");
     }
+    let alone = |level: Level| Plan::All(level, vec![Plan::Site(Site::new("A").unwrap())]);
+    assert!(!replicates(&alone(Level::Eventual)) && replicates(&alone(Level::Weak)));
 }
 
 #[test]

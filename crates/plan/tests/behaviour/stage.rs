@@ -85,7 +85,7 @@ impl Stage {
         Stage::under(location, request, &Sky { usual, ..Sky::default() })
     }
 
-    fn under(location: &str, request: Request, sky: &Sky) -> Stage {
+    pub(crate) fn under(location: &str, request: Request, sky: &dyn Knowledge) -> Stage {
         let rules = Box::leak(Box::new(rules()));
         let run = Run::new(&parse(location), request, rules, sky).unwrap();
         let (effects, sites, timers) = (vec![], vec![], vec![]);

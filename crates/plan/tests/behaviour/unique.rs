@@ -134,3 +134,12 @@ fn a_new_resource_may_fall_back_inside_the_nearest_operand() {
     assert_eq!(stage.unreachable("A"), "send B");
     assert_eq!(stage.answers("B", 201), "answer B");
 }
+
+#[test]
+fn a_second_answer_of_one_site_is_no_conflict_and_not_wanted() {
+    let mut stage = Stage::read("A ^ (A ; B) ^ C");
+    assert_eq!(stage.did(), "send A, send A, send C");
+    assert_eq!(stage.first_answers("A", 200), "");
+    assert_eq!(stage.answers("A", 200), "cancel A");
+    assert_eq!(stage.answers("C", 404), "cancel C, answer A");
+}

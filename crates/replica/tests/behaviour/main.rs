@@ -9,6 +9,7 @@
 mod absent;
 mod copies;
 mod old_records;
+mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 

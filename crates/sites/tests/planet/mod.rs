@@ -225,9 +225,13 @@ impl Planet {
     }
 
     pub fn start(&mut self, site: u32, own: Own) {
+        self.start_with(site, own, Config::default());
+    }
+
+    pub fn start_with(&mut self, site: u32, own: Own, config: Config) {
         let seed = self.rng.next();
         self.identities[site as usize] = Identity { fingerprint: own.fingerprint, issued: own.issued };
-        self.machines[site as usize] = Some(Machine::new(own, Config::default(), seed, self.now).unwrap());
+        self.machines[site as usize] = Some(Machine::new(own, config, seed, self.now).unwrap());
         self.on(site, Event::Tick);
     }
 
