@@ -90,15 +90,17 @@ impl Machine {
         }
     }
 
-    /// The leader decides so, unless it has begun to find out itself.
+    /// The leader decides so, unless it has begun to find out itself. Its own replica may not be so far: one that
+    /// is not good waits for the state of the sender's, which is given to nobody before this is decided.
     pub(crate) fn received_tried(&mut self, from: &Site, meta: &Meta, op: &OpId, verdict: Ruling) {
         self.touch_ordered(meta);
         let Some(entry) = self.ordering.entries.get(meta) else { return };
         let leads = self.ordering.orders.leads(&entry.group()) && entry.map.members().contains(from);
-        let open = entry.first().is_some_and(|(_, turn)| {
-            turn.operation.id == *op && turn.verdict.is_none() && turn.tried.is_none()
-        });
-        if leads && open && entry.running.is_none() && entry.proposed.is_none() {
+        let mut turns = entry.queue.turns.values();
+        let open =
+            turns.any(|turn| turn.operation.id == *op && turn.verdict.is_none() && turn.tried.is_none());
+        let begun = entry.running.as_ref().is_some_and(|running| running.execution.op == *op);
+        if leads && open && !begun && entry.proposed.is_none() {
             self.propose_verdict(meta, op, verdict);
         }
     }

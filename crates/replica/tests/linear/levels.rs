@@ -168,6 +168,35 @@ fn what_only_the_operator_can_find_is_not_forgotten_when_the_others_withdraw_it(
 }
 
 #[test]
+fn a_leader_whose_replica_is_not_good_decides_what_the_only_good_one_has_executed() {
+    let mut world = World::new(1, 2, Level::Quorum);
+    world.fair = true;
+    world.write(0, Op::Set(1));
+    world.quiet(bound());
+    let first = leader(&mut world);
+    let next = 1 - first;
+    // One service refuses what the other executed, and takes no state yet.
+    (world.differing, world.stubborn) = (Some(next), Some(next));
+    world.write(first, Op::Add(10));
+    world.quiet(bound());
+    assert_eq!((world.diverged, values(&world)[first]), (1, Some(11)));
+    // The other executes one more, and does not say so before its site has lost the lead.
+    (world.mute, world.unattended) = (Some(first), true);
+    world.put(first, Subject::Existing(meta()), Class::Add, Doubt::Ask, "add 100");
+    world.until_executed(first);
+    world.crash(first);
+    world.quiet(bound());
+    assert_eq!((leader(&mut world), world.places[first].machine.in_doubt().count()), (next, 1));
+    (world.differing, world.stubborn, world.mute, world.unattended) = (None, None, None, false);
+    world.quiet(2 * bound());
+    assert_eq!(values(&world), [Some(111); 2], "it was executed: the other site is given it");
+    let add = world.write(first, Op::Add(1_000));
+    world.quiet(bound());
+    assert_eq!(world.told[&add], Reply::Executed { status: 200 });
+    assert_eq!(values(&world), [Some(1_111); 2]);
+}
+
+#[test]
 fn what_the_leader_refuses_nobody_executes() {
     for level in [Level::Quorum, Level::Strong] {
         let (mut world, leader) = created(level);

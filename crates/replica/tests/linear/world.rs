@@ -64,6 +64,8 @@ pub(crate) struct World {
     pub(crate) told: BTreeMap<Ticket, Reply>,
     /// Whose service refuses what its client asks for.
     pub(crate) refusing: Option<usize>,
+    /// Whose service refuses what that of another site executed.
+    pub(crate) differing: Option<usize>,
     /// Services refuse what has lost its sender's token.
     pub(crate) distrust: bool,
     /// Whose service executes what it is asked for and does not say so.
@@ -116,6 +118,7 @@ impl World {
             values: BTreeMap::new(),
             told: BTreeMap::new(),
             refusing: None,
+            differing: None,
             distrust: false,
             mute: None,
             stubborn: None,
@@ -354,6 +357,7 @@ impl World {
         let (silent, deaf) = (self.bad(8) || self.mute == Some(at), self.bad(8));
         let refuses = self.bad(if authority == Authority::Site { 1 } else { 10 })
             || (self.refusing == Some(at) && authority == Authority::Sender)
+            || (self.differing == Some(at) && authority == Authority::Site)
             || (self.distrust && authority == Authority::Unproven);
         let service = &mut self.places[at].service;
         let outcome = if refuses {
