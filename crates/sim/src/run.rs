@@ -3,8 +3,8 @@
 mod asking;
 mod evidence;
 mod members;
-mod settled;
 mod shutting_out;
+mod unnamed;
 
 pub use evidence::Evidence;
 
@@ -14,11 +14,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use archipel::members::{Members, Order};
-use replica::OpId;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::app::{self, Done};
+use crate::app;
 use crate::chance::Chance;
 use crate::client::{self, Asked, Sent, Told, Verdict};
 use crate::disk;
@@ -108,8 +107,8 @@ struct Sea {
     backups: BTreeMap<usize, Instant>,
     /// What was given back: the site, since when its records were lost, until when.
     restored: Vec<(usize, Instant, Instant)>,
-    /// What such a site had made before it had a name in its records, by the operator's word: the site, and its id there.
-    settled: RefCell<BTreeSet<(usize, String)>>,
+    /// What such a site had made and had no name of in its records: the site, and its id there.
+    unnamed: BTreeSet<(usize, String)>,
     faults: BTreeMap<&'static str, u64>,
     /// A site that is shut out, and the operator's word for each that it is.
     shut: Rc<RefCell<Shut>>,
@@ -161,7 +160,7 @@ impl Sea {
             heard,
             backups: BTreeMap::new(),
             restored: Vec::new(),
-            settled: RefCell::default(),
+            unnamed: BTreeSet::new(),
             faults: BTreeMap::new(),
             shut,
             let_in,
@@ -206,6 +205,7 @@ impl Sea {
                     self.restored.push((site, since, Instant::now()));
                 }
                 self.isles[site].start().await;
+                self.note_what_has_no_name(site).await;
             }
             Fault::Disk(site, mood) => self.isles[site].set_disk(mood),
             Fault::App(site, mood) => self.isles[site].app.set(mood),
@@ -290,7 +290,7 @@ impl Sea {
         sleep(CALM).await;
         self.end_quarantines().await;
         let mut unquiet = self.until_quiet().await;
-        if unquiet.is_none() && self.repair_what_was_settled().await {
+        if unquiet.is_none() && self.repair_what_had_no_name().await {
             unquiet = self.until_quiet().await;
         }
         self.read_at_last().await;
@@ -358,21 +358,10 @@ impl Sea {
             };
             for pending in handle.in_doubt().await.unwrap_or_default() {
                 why.push(format!("{} is in doubt at {name}", pending.op));
-                let mut ledger = isle.app.ledger();
-                // A service that was given an old copy has no more what it did after that.
-                ledger.retain(|done| {
-                    let lost = |(site, since, until): &(usize, Instant, Instant)| {
-                        *site == isle.index && (*since..*until).contains(&done.at)
-                    };
-                    !self.restored.iter().any(lost)
-                });
-                let (executed, id) = executed(&ledger, &pending.op);
+                let (executed, id) = self.executed(isle, &pending.op);
                 self.trace.say(format!("the operator settles {} at {name}: {executed}", pending.op));
-                let settled = handle.settle(pending.op, executed, id.as_deref()).await;
-                if let Err(error) = settled {
+                if let Err(error) = handle.settle(pending.op, executed, id.as_deref()).await {
                     why.push(format!("cannot be settled at {name}: {error}"));
-                } else if let Some(id) = id.filter(|_| self.restored.iter().any(|own| own.0 == isle.index)) {
-                    self.settled.borrow_mut().insert((isle.index, id));
                 }
             }
             for resource in handle.resources().await.unwrap_or_default() {
@@ -437,20 +426,6 @@ impl Sea {
         }
         kept_bytes
     }
-}
-
-/// Whether a service executed an operation, and what it made then.
-fn executed(ledger: &[Done], op: &OpId) -> (bool, Option<String>) {
-    let name = op.to_string();
-    let done = ledger.iter().rposition(|done| done.effect && done.operation.as_deref() == Some(&name));
-    let done = done.and_then(|at| {
-        let (done, after) = ledger.get(at..)?.split_first()?;
-        let erased = after
-            .iter()
-            .any(|later| later.effect && later.method == "PUT" && done.path.starts_with(&later.path));
-        (!erased).then_some(done)
-    });
-    (done.is_some(), done.and_then(|done| done.id.clone()))
 }
 
 fn pairs(sites: usize) -> impl Iterator<Item = (usize, usize)> {
