@@ -28,6 +28,8 @@ pub(crate) struct Comparing {
     pub tickets: Vec<Ticket>,
     /// Whose state is good, where the one here is not.
     pub good: BTreeSet<Site>,
+    /// That was said while another state was on its way: it is asked for after that.
+    pub anew: bool,
 }
 
 impl Entry {
@@ -210,7 +212,7 @@ impl Machine {
     fn repair(&mut self, meta: &Meta, good: BTreeSet<Site>) {
         self.touch(meta);
         let Some(entry) = self.entries.get_mut(meta) else { return };
-        (entry.condition, entry.comparing.good) = (Condition::Differs, good);
+        (entry.condition, entry.comparing.good, entry.comparing.anew) = (Condition::Differs, good, true);
         self.copy(meta);
     }
 }

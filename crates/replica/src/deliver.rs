@@ -341,8 +341,11 @@ impl Machine {
     fn release(&mut self, meta: &Meta) {
         let Some(entry) = self.entries.get(meta) else { return };
         let busy = entry.running.as_ref().is_some_and(|running| running.stage == Stage::Sent);
+        // What it made is another's for ever, where nobody says which one it is.
+        let nameless = entry.may_have_made_it(&self.here) && !entry.map.is_detached();
         if entry.is_member(&self.here)
             || busy
+            || nameless
             || self.makings.contains_key(meta)
             || self.heeded(entry).iter().any(|site| entry.awaits(site))
         {

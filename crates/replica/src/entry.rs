@@ -37,6 +37,8 @@ pub(crate) struct Entry {
     pub running: Option<Running>,
     pub condition: Condition,
     pub installing: Option<Box<Snapshot>>,
+    /// The service could not be given it. Not durable: after a restart it is given it again.
+    pub stalled: bool,
     /// A state was asked for.
     pub fetching: bool,
     pub peers: BTreeMap<Site, Peer>,
@@ -55,6 +57,7 @@ impl Entry {
             running: None,
             condition: Condition::Good,
             installing: None,
+            stalled: false,
             fetching: false,
             peers: BTreeMap::new(),
             copies: 0,

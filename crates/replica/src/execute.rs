@@ -112,7 +112,7 @@ impl Machine {
         self.call.effects.push(Effect::Probe { operation, execution, local: Some(local) });
     }
 
-    /// The probe or the operator says what became of it. What was not executed is executed now.
+    /// The probe or the operator says what became of it. What was not executed is executed now, where it is still to be here.
     pub(crate) fn learnt_fate(
         &mut self,
         meta: &Meta,
@@ -122,14 +122,15 @@ impl Machine {
         local: Option<LocalId>,
     ) {
         self.touch(meta);
-        let Some(running) = self.entries.get_mut(meta).and_then(|entry| entry.running.as_mut()) else {
-            return;
-        };
+        let Some(entry) = self.entries.get_mut(meta) else { return };
+        let is_member = entry.is_member(&self.here);
+        let Some(running) = &mut entry.running else { return };
         if running.execution.op != *op || running.stage != stage {
             return;
         }
         match executed {
             Some(true) => self.done(meta, 200, local),
+            Some(false) if !is_member => entry.running = None,
             Some(false) => {
                 (running.stage, running.doubted) = (Stage::Sent, false);
                 self.execute(meta);

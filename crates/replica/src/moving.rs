@@ -53,7 +53,8 @@ impl Machine {
     pub(crate) fn copy(&mut self, meta: &Meta) {
         self.touch(meta);
         let Some(entry) = self.entries.get_mut(meta) else { return };
-        if entry.is_good() || entry.fetching || self.makings.contains_key(meta) {
+        let installs = entry.installing.is_some() && !entry.stalled;
+        if entry.is_good() || entry.fetching || installs || self.makings.contains_key(meta) {
             return;
         }
         let good = &entry.comparing.good;
@@ -67,7 +68,7 @@ impl Machine {
         entry.copies = entry.copies.wrapping_add(1);
         match from {
             Some(from) => {
-                entry.fetching = true;
+                (entry.fetching, entry.comparing.anew) = (true, false);
                 self.call.effects.push(Effect::CopyState { resource: meta.clone(), from });
             }
             None => self.copy_failed(meta),
@@ -78,7 +79,7 @@ impl Machine {
     pub(crate) fn copy_failed(&mut self, meta: &Meta) {
         self.touch(meta);
         let Some(entry) = self.entries.get_mut(meta) else { return };
-        entry.fetching = false;
+        (entry.fetching, entry.stalled) = (false, entry.installing.is_some());
         if !entry.is_good() {
             let attempts = u32::try_from(entry.copies).unwrap_or(u32::MAX);
             self.wake(Timer::Copy(meta.clone()), attempts);
@@ -91,6 +92,10 @@ impl Machine {
         self.touch(&meta);
         let Some(entry) = self.entries.get_mut(&meta).filter(|entry| entry.fetching) else { return };
         entry.change_map(&self.here, |ours| ours.merge(map));
+        if entry.comparing.anew {
+            entry.fetching = false;
+            return self.copy(&meta);
+        }
         let stage = entry.running.as_ref().map(|running| running.stage);
         let busy = matches!(stage, Some(Stage::Sent | Stage::Probing))
             || self.makings.contains_key(&meta)
@@ -102,6 +107,7 @@ impl Machine {
         }
         // What was in doubt is erased with the state that it may have changed.
         (entry.fetching, entry.running, entry.installing) = (false, None, Some(Box::new(snapshot)));
+        entry.stalled = false;
         self.install(&meta);
     }
 
@@ -121,8 +127,11 @@ impl Machine {
         }
         let before = entry.resource.ops.clone();
         let later = entry.resource.copy(&self.here, &snapshot);
-        (entry.condition, entry.copies) = (Condition::Good, 0);
-        (entry.comparing.good, entry.comparing.reading) = (BTreeSet::new(), None);
+        (entry.copies, entry.comparing.reading) = (0, None);
+        let anew = entry.comparing.anew;
+        if !anew {
+            (entry.condition, entry.comparing.good) = (Condition::Good, BTreeSet::new());
+        }
         for (id, op) in before {
             match entry.resource.ops.get(&id) {
                 None => drop(self.call.ops.insert(id, None)),
@@ -141,6 +150,9 @@ impl Machine {
             op.stamp = self.clock.tick(self.call.wall_ms);
             self.call.ops.insert(id, Some(op.clone()));
         }
+        if anew {
+            self.copy(meta);
+        }
     }
 
     /// What the service refused had no effect, so the replica can go on from there. What is refused because the site that
@@ -149,7 +161,7 @@ impl Machine {
         self.touch(meta);
         let Some(entry) = self.entries.get_mut(meta) else { return };
         let diverged = matches!(entry.condition, Condition::Diverged { .. }) && entry.running.is_none();
-        entry.condition = Condition::Good;
+        (entry.condition, entry.comparing.anew) = (Condition::Good, false);
         while diverged && let Some(Step::Execute(execution)) = entry.resource.step() {
             let by = &execution.op.site;
             // What is not made cannot go on, and what is not deleted is not gone.

@@ -1,7 +1,8 @@
 //! Replicas that are not there yet, and sites that are not there any more.
 
 use replica::{
-    Change, Class, Doubt, Effect, Event, Level, Message, Naming, OpId, Outcome, Reply, Subject, Ticket, Timer,
+    Change, Class, Doubt, Effect, Event, Level, LocalId, Message, Meta, Naming, OpId, Outcome, Reply,
+    Subject, Ticket, Timer,
 };
 
 use super::{Stage, created, done, from, messages, meta, op, replies, site, talk};
@@ -134,4 +135,32 @@ fn what_a_site_that_is_shut_out_wrote_is_passed_over_where_all_others_refuse_it(
     assert!(a.machine.is_readable(&meta()));
     let effects = a.write(5, Subject::Existing(meta()), Class::Replace, Doubt::Repeat);
     assert_eq!(replies(&a.ends(&effects, done())), [&Reply::Executed { status: 201 }]);
+}
+
+#[test]
+fn a_service_that_may_have_made_it_is_not_let_go_before_somebody_says_what_it_made() {
+    for executed in [true, false] {
+        let mut stages = [("A", Stage::new("A")), ("B", Stage::new("B"))];
+        let sites = ["A", "B"].map(site).into();
+        let subject = Subject::New { naming: Naming::FirstReplica, level: Level::Eventual, sites };
+        let effects = stages[0].1.write(1, subject, Class::Create, Doubt::Ask);
+        let local = |name: &str| Some(LocalId(name.into()));
+        let made = Outcome::Done { status: 201, local: local("a-1") };
+        let effects = stages[0].1.ends(&effects, made);
+        // B's service says that it made it, and not by which id.
+        talk(&mut stages, from("A", effects));
+        let resource = Meta("a-1".into());
+        assert_eq!(stages[1].1.machine.in_doubt().collect::<Vec<_>>(), [(&resource, &op(1))]);
+        let change = Change::Shrink(site("B"));
+        let effects = stages[0].1.on(Event::Change { ticket: Ticket(2), resource: resource.clone(), change });
+        talk(&mut stages, from("A", effects));
+        assert_eq!(stages[1].1.machine.in_doubt().count(), 1);
+        let local = local("b-1").filter(|_| executed);
+        let settle = Event::Settle { resource: resource.clone(), op: op(1), executed, local: local.clone() };
+        let effects = stages[1].1.on(settle);
+        assert!(!effects.iter().any(|effect| matches!(effect, Effect::Execute { .. })), "{effects:?}");
+        let rest = talk(&mut stages, from("B", effects));
+        let release = Effect::Release { resource, local, keep: false };
+        assert!(rest.contains(&("B".into(), release)), "{rest:?}");
+    }
 }

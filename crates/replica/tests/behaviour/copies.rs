@@ -28,8 +28,8 @@ fn makes(effects: &[Effect]) -> Vec<OpId> {
     makes.collect()
 }
 
-/// A site that fetched the state of another, for a service that names what it makes.
-fn fetched() -> Stage {
+/// A site, and one that fetched its state for a service that names what it makes.
+fn fetched() -> (Stage, Stage) {
     let (mut a, mut c) = (Stage::new("A"), Stage::new("C"));
     let subject =
         Subject::New { naming: Naming::FirstReplica, level: Level::Eventual, sites: [site("A")].into() };
@@ -50,12 +50,12 @@ fn fetched() -> Stage {
     let (map, snapshot) = a.machine.snapshot(&named()).unwrap();
     let effects = c.on(Event::Fetched { map, snapshot });
     assert_eq!(installs(&effects), [(None, false)]);
-    c
+    (a, c)
 }
 
 /// The same, whose service is being asked to make it.
 fn making(doubt: Doubt) -> (Stage, OpId) {
-    let mut stage = fetched();
+    let (_, mut stage) = fetched();
     let effects = stage.on(Event::ToMake { resource: named(), local: None, doubt });
     // What a restart would need is durable by then.
     assert!(stage.disk.contains_key(&Key::Making(named())));
@@ -138,6 +138,33 @@ fn what_was_provably_not_made_is_fetched_and_made_again() {
         let effects = stage.on(Event::Fired(Timer::Copy(named())));
         assert!(effects.iter().any(|effect| matches!(effect, Effect::CopyState { .. })), "{effects:?}");
     }
+}
+
+#[test]
+fn while_the_service_is_given_a_state_it_is_given_no_other() {
+    let copies = |effects: &[Effect]| {
+        effects
+            .iter()
+            .filter(|effect| matches!(effect, Effect::CopyState { .. } | Effect::Install { .. }))
+            .count()
+    };
+    let (other, mut stage) = fetched();
+    let repair = || Event::Repair { ticket: Ticket(9), resource: named(), from: site("A") };
+    assert_eq!(copies(&stage.on(repair())), 0);
+    assert_eq!(copies(&stage.on(Event::Fired(Timer::Copy(named())))), 0);
+    // What the operator wants comes after it; until then nobody reads here.
+    let effects = stage.on(Event::Installed { resource: named(), local: Some(local("c-7")) });
+    assert_eq!(copies(&effects), 1);
+    assert!(!stage.machine.is_readable(&named()));
+    // Said once more while that is fetched, it is fetched from whom it was said.
+    assert_eq!(copies(&stage.on(repair())), 0);
+    let (map, snapshot) = other.machine.snapshot(&named()).unwrap();
+    let effects = stage.on(Event::Fetched { map: map.clone(), snapshot: snapshot.clone() });
+    assert_eq!((copies(&effects), installs(&effects).len()), (1, 0));
+    stage.on(Event::Fetched { map, snapshot });
+    // What the service could not be given is fetched again.
+    stage.on(Event::CopyFailed { resource: named() });
+    assert_eq!(copies(&stage.on(Event::Fired(Timer::Copy(named())))), 1);
 }
 
 #[test]
