@@ -2,13 +2,15 @@
 
 mod asking;
 mod evidence;
+mod extending;
 mod members;
 mod shutting_out;
 mod unnamed;
 
 pub use evidence::Evidence;
+use extending::Extended;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
@@ -99,6 +101,9 @@ struct Sea {
     ids: Rc<RefCell<BTreeMap<usize, String>>>,
     /// What was made, by its number: where, and at which level.
     made: BTreeMap<usize, (Vec<usize>, Level)>,
+    /// What was given one more site, and copies that only an operator could end.
+    extended: Extended,
+    doubtful_copies: Cell<u64>,
     asking: Vec<JoinHandle<()>>,
     late: Option<usize>,
     watched: Rc<RefCell<Watched>>,
@@ -154,6 +159,8 @@ impl Sea {
             records: Rc::default(),
             ids: Rc::default(),
             made: BTreeMap::new(),
+            extended: Extended::default(),
+            doubtful_copies: Cell::default(),
             asking: Vec::new(),
             late: schedule.late,
             watched,
@@ -221,6 +228,7 @@ impl Sea {
             Fault::Return(site) => self.bring_back(site).await,
             Fault::Version(site, version) => self.upgrade(site, version).await,
             Fault::Revoke { by, site } => self.revoke(by, site).await,
+            Fault::Extend { by, of, to } => self.extend(by, of, to),
             Fault::Quarantine { by, site, on } => {
                 self.isles[site].outline.shunned.set(true);
                 self.isles[by].order(Order::Quarantine { site: NAMES[site].to_owned(), on }).await;
@@ -305,6 +313,9 @@ impl Sea {
         }
         let (segments, datagrams) = (self.network.segments(), self.network.datagrams_sent());
         self.trace.say(format!("the end, after {segments} segments and {datagrams} datagrams"));
+        if self.doubtful_copies.get() > 0 {
+            self.faults.insert("copy in doubt", self.doubtful_copies.get());
+        }
         let mut requests = BTreeMap::new();
         for record in &evidence.records {
             let told = match record.told.verdict {
@@ -359,7 +370,9 @@ impl Sea {
             for pending in handle.in_doubt().await.unwrap_or_default() {
                 why.push(format!("{} is in doubt at {name}", pending.op));
                 let (executed, id) = self.executed(isle, &pending.op);
-                self.trace.say(format!("the operator settles {} at {name}: {executed}", pending.op));
+                let copy = if pending.class == "copy" { "the copy " } else { "" };
+                self.trace.say(format!("the operator settles {copy}{} at {name}: {executed}", pending.op));
+                self.doubtful_copies.set(self.doubtful_copies.get() + u64::from(!copy.is_empty()));
                 if let Err(error) = handle.settle(pending.op, executed, id.as_deref()).await {
                     why.push(format!("cannot be settled at {name}: {error}"));
                 }
@@ -463,6 +476,7 @@ fn kind(fault: &Fault) -> &'static str {
         Fault::Version(_, TOO_NEW) => "too new",
         Fault::Version(..) => "upgrade",
         Fault::Revoke { .. } => "revocation",
+        Fault::Extend { .. } => "extension",
         Fault::Cut { .. }
         | Fault::Slow { .. }
         | Fault::Loss { .. }

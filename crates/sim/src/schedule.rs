@@ -5,6 +5,7 @@ use crate::chance::Chance;
 use crate::disk;
 use crate::membership;
 
+mod extend;
 mod faults;
 mod files;
 mod revocation;
@@ -232,6 +233,15 @@ pub enum Fault {
     },
     /// A site goes on as another version.
     Version(usize, u16),
+    /// An image is to have a replica at one more site, as an operator says.
+    Extend {
+        /// At this site.
+        by: usize,
+        /// The number of the request that made the image.
+        of: usize,
+        /// See above.
+        to: usize,
+    },
     /// A site is shut out for good, as an operator at another says.
     Revoke {
         /// That one.
@@ -342,6 +352,7 @@ impl Schedule {
         let mut schedule = Schedule { seed, sites, late, steps: Vec::new() };
         let met_by = late.map(|late| (late, membership::files(&schedule)[late].join[0]));
         maker.revoke(seed, length, met_by);
+        maker.extend(seed, length);
         maker.steps.sort_by_key(|step| step.at);
         schedule.steps = maker.steps;
         schedule

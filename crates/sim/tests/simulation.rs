@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use sim::app;
 use sim::disk::Mood;
 use sim::isle::Identities;
 use sim::run::run;
@@ -165,6 +166,31 @@ fn sites_are_upgraded_one_by_one_while_they_are_used_and_a_version_too_far_ahead
     // Two of the three know the next version's question: it is asked, and of nobody else.
     let asked = trace.iter().find(|line| line.contains("asked in every version")).unwrap();
     assert!(!asked.ends_with("in the next: 0"), "{asked}");
+}
+
+#[test]
+fn a_copy_that_a_service_does_not_answer_for_is_settled_by_the_operator_and_made_once() {
+    let lost = app::Mood { loses: 100, ..app::Mood::default() };
+    let silent = app::Mood { mute: 100, ..app::Mood::default() };
+    for (mood, made) in [(lost, true), (silent, false)] {
+        let ask = |number, site, act| What::Ask(Ask { number, site, act });
+        let trace = membership(&[
+            (2_000, What::Break(Fault::Start(2))),
+            (4_000, make(0, 0, &[0, 1])),
+            (6_000, What::Break(Fault::App(2, mood))),
+            (6_100, What::Break(Fault::Extend { by: 0, of: 0, to: 2 })),
+            (6_300, ask(1, 1, Act::Add { of: 0 })),
+            (20_000, What::Break(Fault::App(2, app::Mood::default()))),
+            (24_000, ask(2, 0, Act::Patch { of: 0, refused: false })),
+            (26_000, ask(3, 2, Act::Read { of: 0 })),
+        ]);
+        let settled = trace.iter().find(|line| line.contains("the operator settles the copy")).unwrap();
+        assert!(settled.ends_with(&format!("at C: {made}")), "{}", trace.join("\n"));
+        let copied = |line: &&String| line.contains("C: POST /images? 201");
+        assert_eq!(trace.iter().filter(copied).count(), 1, "{}", trace.join("\n"));
+        // Until then another replica is read.
+        assert!(told(&trace, 3).contains("200 Done"), "{}", trace.join("\n"));
+    }
 }
 
 fn upload(number: usize, site: usize, breaks_off: Option<usize>) -> What {

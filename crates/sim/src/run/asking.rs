@@ -24,7 +24,12 @@ impl Sea {
             | Act::Delete { of }
             | Act::Upload { of, .. }
             | Act::Fetch { of }
-            | Act::Read { of } => self.made.get(of).cloned().unwrap_or((Vec::new(), Level::Eventual)),
+            | Act::Read { of } => {
+                let (mut members, level) =
+                    self.made.get(of).cloned().unwrap_or((Vec::new(), Level::Eventual));
+                members.extend(self.added_to(*of));
+                (members, level)
+            }
             Act::List { sites } | Act::Forward { sites, .. } => (sites.clone(), Level::Eventual),
             Act::Local => (Vec::new(), Level::Eventual),
         }

@@ -57,6 +57,7 @@ impl Sea {
         let (disagreement, still_there) = (self.disagreement().await, self.still_there().await);
         let images: Vec<Images> = self.isles.iter().map(|isle| isle.app.images()).collect();
         let mut records = self.records.borrow().clone();
+        self.extend_records(&mut records).await;
         for record in records.iter_mut().filter(|record| record.unsure) {
             // It is where one of its meanings says, or nowhere.
             let made = Value::from(format!("w{}", record.ask.number));
