@@ -116,3 +116,28 @@ fn what_is_between_the_items_of_a_unique_list_is_not_kept() {
     let peak = ALLOCATED.peak_usage() - before;
     assert!(peak < 2 << 20, "{peak}");
 }
+
+#[test]
+fn of_sources_that_failed_or_are_not_needed_any_more_nothing_is_kept() {
+    const LARGE: usize = 1 << 20;
+    let _alone = ALONE.lock();
+    let list = Profile::named("rest").unwrap().lists.of("a", "/a").unwrap();
+    let tree = Merged::Union(vec![Merged::Source(0), Merged::Source(1)]);
+    let request = Request { query: "limit=1".to_owned(), ..Request::default() };
+    for fails in [true, false] {
+        let page = Page::plan(&list, &tree, &request, &["Site0", "Site1"]).unwrap();
+        let mut merger = Merger::new(list.clone(), tree.clone(), page, Limits::default(), Late::Abort);
+        (0..2).for_each(|source| merger.open(source, Head::default()));
+        let before = ALLOCATED.current_usage();
+        merger.push(1, Bytes::from(vec![b' '; LARGE]));
+        if fails {
+            merger.fail(1);
+        } else {
+            merger.push(0, Bytes::from_static(b"[{\"id\":1},{\"id\":2}]"));
+            merger.end(0);
+            assert!(matches!(merger.pull(), Ok(Pull::Chunk(_))));
+        }
+        let kept = ALLOCATED.current_usage().saturating_sub(before);
+        assert!(kept < LARGE / 2, "{kept}");
+    }
+}
