@@ -163,4 +163,15 @@ mod tests {
         let bomb = coded("gzip", &vec![b' '; 4 << 20]);
         assert_eq!(plain("gzip", &bomb, 4096), Err(Fault::Coding("expands too much")));
     }
+
+    #[test]
+    fn a_short_answer_may_become_a_mebibyte_and_a_long_one_as_much_more_as_lists_do() {
+        let spaces = |count: usize| plain("gzip", &coded("gzip", &vec![b' '; count]), 4096);
+        let free = usize::try_from(FREE_BYTES).unwrap();
+        assert_eq!(spaces(free).map(|plain| plain.len()), Ok(free));
+        assert_eq!(spaces(free + 1), Err(Fault::Coding("expands too much")));
+        let list: Vec<u8> = (0..300_000_u32).flat_map(|n| n.to_string().into_bytes()).collect();
+        assert!(list.len() > free);
+        assert!(plain("gzip", &coded("gzip", &list), 4096).unwrap() == list);
+    }
 }

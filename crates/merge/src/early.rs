@@ -72,18 +72,16 @@ impl Early {
                 Step::Blocked | Step::Dry => break,
             }
         }
-        let is_sure = is_probed && self.is_sure(&shape, &lane, items.front());
+        let is_sure = is_probed && self.is_sure(&shape, &lane);
         Some(Box::new(Ahead { shape, is_sure, lane, items, bytes, repeated }))
     }
 
     /// Whether a probe would find this shape, too: by what an answer begins with, or by all of it.
-    fn is_sure(&self, shape: &Shape, lane: &Lane, first: Option<&Item>) -> bool {
+    fn is_sure(&self, shape: &Shape, lane: &Lane) -> bool {
         if *shape == Shape::Array || self.list.items.is_some() {
             return true;
         }
-        lane.is_at_end()
-            && first.is_some_and(|item| item.bytes.starts_with(b"{"))
-            && lane.members.iter().all(|(name, raw)| is_beside_items(name, raw, &self.list))
+        lane.is_at_end() && lane.members.iter().all(|(name, raw)| is_beside_items(name, raw, &self.list))
     }
 }
 

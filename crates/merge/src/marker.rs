@@ -233,6 +233,15 @@ mod tests {
     }
 
     #[test]
+    fn a_marker_that_is_too_long_is_not_looked_at() {
+        let why = |len: usize| read(&format!("{VERSION}{}", "A".repeat(len)));
+        assert_eq!(why(MOST_BYTES), Err(Refused::Marker { why: "is damaged" }));
+        for long in [MOST_BYTES + 1, MOST_BYTES + 4] {
+            assert_eq!(why(long), Err(Refused::Marker { why: "is too long" }));
+        }
+    }
+
+    #[test]
     fn a_hundred_sites_fit_into_a_url() {
         let site = |index: usize| {
             let after = format!("{index:08x}-1b5b-4d5a-9f0a-2c9f3f4f7b11");

@@ -174,7 +174,7 @@ fn time(text: &str) -> Option<(i64, u32)> {
     let nanos = format!("{:0<9}", fraction.get(..9).unwrap_or(fraction)).parse().ok()?;
     let offset = match zone.as_bytes() {
         [] | [b'Z' | b'z'] => 0,
-        [sign @ (b'+' | b'-'), hours @ .., _, _, _] if hours.len() == 2 && zone.len() == 6 => {
+        [sign @ (b'+' | b'-'), _, _, _, _, _] => {
             let part = |range| zone.get(range).and_then(|digits: &str| digits.parse::<i64>().ok());
             let offset = part(1..3)? * 3600 + part(4..6)? * 60;
             if *sign == b'-' { -offset } else { offset }

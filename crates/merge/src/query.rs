@@ -86,6 +86,7 @@ mod tests {
         assert_eq!(first(&query, "marker").as_deref(), Some("a&b=c d/é%"));
         assert_eq!(of_url(&format!("/x?{query}#marker=y"), "marker").as_deref(), Some("a&b=c d/é%"));
         assert_eq!(of_url("/x", "marker"), None);
-        assert_eq!(all("a=%zz&a=%4&a", "a"), ["%zz", "%4", ""]);
+        assert_eq!(all("a=%zz&a=%4&a&a=%4z&a=%z4", "a"), ["%zz", "%4", "", "%4z", "%z4"]);
+        assert_eq!(first("a+b=c+d%2B", "a b").as_deref(), Some("c d+"));
     }
 }

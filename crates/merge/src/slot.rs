@@ -214,13 +214,13 @@ impl Slot {
         if start.done || whole && !self.more {
             return Position::done();
         }
-        let own = self.next.as_ref().and_then(|next| next.marker(paging)).filter(|_| whole && !self.unique);
-        if let Some(after) = own {
+        // It is known only of what was read to its end; under a `^`, it is an error.
+        if let Some(after) = self.next.as_ref().and_then(|next| next.marker(paging)) {
             return Position { done: false, after: Some(after), skip: self.skip };
         }
         let told = Position { skip: start.skip + self.told, ..start.clone() };
         let by_id = !self.unique && !has_tokens(paging);
-        match self.last().filter(|_| by_id && self.told > 0) {
+        match self.last().filter(|_| by_id) {
             Some(last) => Position { done: false, after: Some(last.to_owned()), skip: 0 },
             None => told,
         }

@@ -5,7 +5,7 @@
 use std::sync::Mutex;
 
 use bytes::Bytes;
-use merge::{Head, Late, Limits, Merged, Merger, Page, Pull, Request};
+use merge::{Head, Late, Limits, Merged, Merger, Page, Pull, Request, Same};
 use peak_alloc::PeakAlloc;
 use profile::Profile;
 
@@ -115,4 +115,55 @@ fn what_is_between_the_items_of_a_unique_list_is_not_kept() {
     }
     let peak = ALLOCATED.peak_usage() - before;
     assert!(peak < 2 << 20, "{peak}");
+}
+
+#[test]
+fn of_sources_that_failed_or_are_not_needed_any_more_nothing_is_kept() {
+    const LARGE: usize = 1 << 20;
+    let _alone = ALONE.lock();
+    let list = Profile::named("rest").unwrap().lists.of("a", "/a").unwrap();
+    let tree = Merged::Union(vec![Merged::Source(0), Merged::Source(1)]);
+    let request = Request { query: "limit=1".to_owned(), ..Request::default() };
+    for fails in [true, false] {
+        let page = Page::plan(&list, &tree, &request, &["Site0", "Site1"]).unwrap();
+        let mut merger = Merger::new(list.clone(), tree.clone(), page, Limits::default(), Late::Abort);
+        (0..2).for_each(|source| merger.open(source, Head::default()));
+        let before = ALLOCATED.current_usage();
+        merger.push(1, Bytes::from(vec![b' '; LARGE]));
+        if fails {
+            merger.fail(1);
+        } else {
+            merger.push(0, Bytes::from_static(b"[{\"id\":1},{\"id\":2}]"));
+            merger.end(0);
+            assert!(matches!(merger.pull(), Ok(Pull::Chunk(_))));
+        }
+        let kept = ALLOCATED.current_usage().saturating_sub(before);
+        assert!(kept < LARGE / 2, "{kept}");
+    }
+}
+
+#[test]
+fn copies_are_kept_for_as_long_as_the_one_that_is_told_can_be_taken_back() {
+    const COPIES: usize = 20;
+    let _alone = ALONE.lock();
+    let list = Profile::named("rest").unwrap().lists.of("a", "/a").unwrap();
+    let tree = Merged::Union((0..COPIES).map(Merged::Source).collect());
+    let names: Vec<String> = (0..COPIES).map(|site| format!("Site{site}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let request = Request { query: "sort=at:asc".to_owned(), ..Request::default() };
+    let page = Page::plan(&list, &tree, &request, &names).unwrap();
+    let merger = Merger::new(list, tree, page, Limits::default(), Late::Abort);
+    let mut merger = merger.once(|_| Same::Yes { sites: None });
+    let before = ALLOCATED.current_usage();
+    let item =
+        |index: usize| format!("{{\"id\":\"x{index}\",\"at\":{index},\"pad\":\"{}\"}}", "x".repeat(100));
+    let body = Bytes::from(format!("[{}", (0..1000).map(item).collect::<Vec<_>>().join(",")));
+    for source in 0..COPIES {
+        merger.open(source, Head::default());
+        merger.push(source, body.clone());
+    }
+    ALLOCATED.reset_peak_usage();
+    assert!(matches!(merger.pull(), Ok(Pull::Chunk(_))));
+    let (peak, kept) = (ALLOCATED.peak_usage() - before, ALLOCATED.current_usage() - before);
+    assert!(peak > 1 << 20 && kept < 512 << 10, "{peak} {kept}");
 }

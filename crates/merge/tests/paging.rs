@@ -257,7 +257,10 @@ proptest! {
 fn a_page_of_no_items_has_no_next_one() {
     let sites = vec![Site { items: vec![json!({ "id": "a", "name": "a" })], cap: 3 }];
     for form in [Form::Member, Form::Links, Form::Token, Form::Header, Form::Guess] {
-        assert_eq!(follow(&sites, form, "limit=0", &mut Dice(1), |_, _| false).len(), 1, "{form:?}");
+        let pages = follow(&sites, form, "limit=0", &mut Dice(1), |_, _| false);
+        // What it means is the service's to say: what it tells is told.
+        let told = usize::from(form == Form::Token);
+        assert_eq!(pages.iter().map(Vec::len).collect::<Vec<_>>(), [told], "{form:?}");
     }
 }
 

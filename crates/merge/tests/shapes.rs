@@ -23,6 +23,8 @@ fn an_item_that_says_its_site_and_one_that_is_no_object_stay_as_they_are() {
     let answers = [r#"[{"scope_site":"Elsewhere"},"a",1.50,null]"#, r#"[[{"a":1}],true]"#];
     let merged = merge(&rest(), "", &answers);
     assert_eq!(merged.text(), r#"[{"scope_site":"Elsewhere"},"a",1.50,null,[{"a":1}],true]"#);
+    let escaped = r#"[{"scope\u005fsite":"Elsewhere"}]"#;
+    assert_eq!(merge(&rest(), "", &[escaped, "[]"]).text(), escaped);
 }
 
 #[test]
@@ -47,6 +49,9 @@ fn empty_lists_are_lists_also_as_null() {
     assert_eq!(merge(&rest(), "", &[r#"{"a":[]}"#, r#"{"a":[]}"#]).text(), r#"{"a":[]}"#);
     let merged = merge(&rest(), "", &[r#"{"a":[{"id":1}]}"#, r#"{"a":null}"#]);
     assert_eq!(merged.json()["a"].as_array().unwrap().len(), 1);
+    assert_eq!(merged.failures, []);
+    let merged = merge(&rest(), "", &[r#"{"a":[{"id":1}]}"#, r#"{"a":5}"#]);
+    assert_eq!(merged.failures, [(1, Fault::Shape)]);
 }
 
 #[test]
@@ -126,6 +131,17 @@ fn images_of_two_glances_are_one_list_the_latest_first_with_the_next_page_of_bot
 }
 
 #[test]
+fn the_latest_is_first_however_its_date_is_written() {
+    let list = openstack("image", "/v2/images");
+    let body = |id: &str, date: &str| format!(r#"{{"images":[{{"id":"{id}","created_at":"{date}"}}]}}"#);
+    let first = body("a", "2026-01-03T00:30:00+01:00");
+    let merged = merge(&list, "", &[&first, &body("b", "2026-01-02T23:45:00Z")]);
+    assert_eq!(merged.json()["images"][0]["id"], "b");
+    let merged = merge(&list, "", &[&first, &body("b", "2026-01-02T23:15:00Z")]);
+    assert_eq!(merged.json()["images"][0]["id"], "a");
+}
+
+#[test]
 fn servers_of_nova_have_their_next_link_in_an_array_beside_them() {
     let list = openstack("compute", "/v2.1/servers");
     let body = r#"{"servers":[{"id":"s1"}],"servers_links":[{"rel":"next","href":"http://nova/v2.1/servers?limit=1&marker=s1"}]}"#;
@@ -195,6 +211,42 @@ fn items_that_more_than_one_operand_has_are_left_out_by_unique() {
     assert_eq!(ids("sort=-id"), [9, 3, 1]);
     let page = plan(&rest(), &tree, "limit=1", 3).unwrap();
     assert_eq!((page.query(0), page.query(2)), (Some(""), Some("limit=1")));
+}
+
+#[test]
+fn what_is_the_same_is_known_by_its_id_however_that_is_written_and_without_tags_too() {
+    let tree = Merged::Unique(vec![Merged::Source(0), Merged::Source(1)]);
+    let mut list = rest();
+    list.tag = None;
+    for other in
+        [r#"[{"id":"b"},{"id":"c"}]"#, r#"[{"\u0069d":"b"},{"id":"c"}]"#, r#"[{"id":"\u0062"},{"id":"c"}]"#]
+    {
+        let answers = [r#"[{"id":"a"},{"id":"b"}]"#, other].map(Answer::from);
+        assert_eq!(
+            merge_with(&list, &tree, "", &answers, None).text(),
+            r#"[{"id":"a"},{"id":"c"}]"#,
+            "{other}"
+        );
+    }
+}
+
+#[test]
+fn what_has_no_id_where_ids_are_is_like_nothing_else() {
+    let tree = Merged::Unique(vec![Merged::Source(0), Merged::Source(1)]);
+    let list = profile::List { id: "metadata.uid".to_owned(), tag: None, ..rest() };
+    let answers = [r#"[{"metadata":"x"},{"metadata":{"uid":"y"}}]"#; 2].map(Answer::from);
+    let merged = merge_with(&list, &tree, "", &answers, None);
+    assert_eq!(merged.text(), r#"[{"metadata":"x"},{"metadata":"x"}]"#);
+}
+
+#[test]
+fn fields_of_an_order_are_read_wherever_they_stand_in_an_item() {
+    let answers =
+        [r#"[{"name":"b","id":1},{"id":2,"name":"d"}]"#, r#"[{"id":4,"name":"a"},{"name":"c","id":3}]"#];
+    let merged = merge(&rest(), "sort=name", &answers);
+    let ids: Vec<_> =
+        merged.json().as_array().unwrap().iter().map(|item| item["id"].as_u64().unwrap()).collect();
+    assert_eq!(ids, [4, 1, 3, 2]);
 }
 
 #[test]
@@ -322,6 +374,50 @@ fn compressed_answers_are_merged_with_plain_ones() {
     let expected = br#"[{"id":1,"scope_site":"Site1"},{"id":2,"scope_site":"Site2"}]"#;
     assert_eq!(merger.pull(), Ok(Pull::Chunk(Bytes::from_static(expected))));
     assert!(matches!(merger.failures().next(), Some((2, Fault::Coding(_)))));
+}
+
+#[test]
+fn a_compressed_answer_of_any_size_is_read_and_what_is_no_list_comes_back_as_it_came() {
+    let mut dice = drive::Dice(5);
+    let noise: String = (0..4000).map(|_| char::from(b'a' + u8::try_from(dice.roll(26)).unwrap())).collect();
+    for (body, end) in
+        [(format!("[\"{noise}\"]"), Pull::Done), (format!("{{\"id\":\"{noise}\"}}"), Pull::NotAList)]
+    {
+        let mut coded = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        std::io::Write::write_all(&mut coded, body.as_bytes()).unwrap();
+        let coded = Bytes::from(coded.finish().unwrap());
+        let page = plan(&rest(), &union(1), "", 1).unwrap();
+        let mut merger = Merger::new(rest(), union(1), page, Limits::default(), Late::Abort);
+        merger.open(0, Head { content_encoding: Some("gzip"), ..Head::default() });
+        merger.push(0, coded.clone());
+        merger.end(0);
+        if end == Pull::Done {
+            assert_eq!(merger.pull(), Ok(Pull::Chunk(Bytes::from(body))));
+        }
+        assert_eq!(merger.pull().as_ref(), Ok(&end));
+        let raw = merger.take_raw(0).concat();
+        assert_eq!(raw, if end == Pull::Done { &[] } else { &coded[..] });
+    }
+}
+
+#[test]
+fn a_document_of_totals_may_be_as_large_as_it_is_said_to_be() {
+    let rule = Profile::named("openstack").unwrap().totals("compute", "/v2.1/limits").unwrap().clone();
+    let text = br#"{"limits":{"absolute":{"maxTotalCores":20}}}"#;
+    for chunk in [1, 30, text.len()] {
+        for totals_bytes in [text.len(), text.len() - 1] {
+            let mut totals =
+                merge::Totals::new(rule.clone(), 1, Limits { totals_bytes, ..Limits::default() });
+            totals.open(0, None);
+            text.chunks(chunk).for_each(|piece| totals.push(0, Bytes::from_static(piece)));
+            totals.end(0);
+            let fits = totals_bytes == text.len();
+            assert_eq!(totals.sum().is_some(), fits, "{chunk}");
+            let faults: Vec<_> = totals.failures().map(|(_, fault)| fault.clone()).collect();
+            let large = (!fits).then_some(Fault::TooLarge("the document"));
+            assert_eq!(faults, Vec::from_iter(large), "{chunk}");
+        }
+    }
 }
 
 #[test]

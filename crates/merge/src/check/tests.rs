@@ -148,6 +148,7 @@ fn a_word_or_a_bracket_that_is_another_is_malformed() {
         r#"["\u00g0"]"#,
         r#"["\u12"]"#,
         r#"["\u123"]"#,
+        r#"["\u00 41"]"#,
     ] {
         assert_eq!(whole(text.as_bytes(), &[]), Err(Flaw::Malformed), "{text}");
     }

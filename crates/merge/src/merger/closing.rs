@@ -47,7 +47,7 @@ impl Merger {
     fn look_ahead(&mut self) -> Result<Progress, Broken> {
         let left =
             |slot: &Slot| slot.is_open() && (slot.head.is_some() || !slot.held.is_empty() || slot.more);
-        if self.list.paging.is_none() || !self.is_full() {
+        if !self.is_full() {
             return Ok(Progress::Going);
         }
         // Whether a page that was told in part was told in full is also what its token depends on.

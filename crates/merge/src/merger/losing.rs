@@ -8,6 +8,7 @@ use crate::slot::Status;
 
 impl Merger {
     pub(super) fn lose(&mut self, index: usize, fault: Fault) -> Result<(), Broken> {
+        self.look_away(index);
         let Some(slot) = self.slots.get_mut(index) else { return Ok(()) };
         if matches!(slot.status, Status::Failed(_) | Status::Idle) {
             return Ok(());

@@ -23,6 +23,19 @@ impl Merger {
         self.slots.iter().position(|slot| slot.is_open() && slot.json != Json::No)
     }
 
+    /// Another source is looked at, from its start.
+    fn look_anew(&mut self) {
+        self.probe = Probe::default();
+        self.plain.clear();
+    }
+
+    /// A source fails, which may be the one that is looked at.
+    pub(super) fn look_away(&mut self, index: usize) {
+        if self.phase == Phase::Probing && self.probed() == Some(index) {
+            self.look_anew();
+        }
+    }
+
     pub(super) fn probing(&mut self) -> Result<Progress, Broken> {
         let Some(index) = self.probed() else {
             // None has JSON: that is no list but a resource, if it is anything.
@@ -49,15 +62,10 @@ impl Merger {
             // Nobody said that it is JSON, and it does not look like a list: it is some text.
             Look::Fault(Fault::Json(_)) if slot.json == Json::Unsaid && !is_open(&self.plain) => {
                 slot.json = Json::No;
-                self.probe = Probe::default();
-                self.plain.clear();
+                self.look_anew();
             }
             Look::NotAList => self.phase = Phase::NotAList,
-            Look::Fault(fault) => {
-                self.lose(index, fault)?;
-                self.probe = Probe::default();
-                self.plain.clear();
-            }
+            Look::Fault(fault) => self.lose(index, fault)?,
             Look::List(shape) => self.start(shape)?,
         }
         Ok(Progress::Going)

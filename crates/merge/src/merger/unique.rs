@@ -47,9 +47,7 @@ impl Merger {
         let mut ids: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
         for index in 0..self.slots.len() {
             self.note_next(index);
-            let Some(slot) = self.slots.get(index).filter(|slot| slot.unique && slot.is_open()) else {
-                continue;
-            };
+            let Some(slot) = self.slots.get(index).filter(|slot| slot.unique) else { continue };
             if slot.more {
                 return Err(Broken::UniquePaged { source: slot.source });
             }

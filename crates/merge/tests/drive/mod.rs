@@ -137,6 +137,7 @@ fn drive_early(
         }
     };
     assert_eq!(merger.is_done(), end == Ok(Pull::Done));
+    assert_eq!(merger.wants(), [] as [usize; 0], "nothing is needed any more: {end:?}");
     let failures = merger.failures().map(|(source, fault)| (source, fault.clone())).collect();
     let length = |answer: &Answer| match answer {
         Answer::Body(body) | Answer::Linked(body, _) => body.len(),

@@ -206,6 +206,42 @@ fn messages_say_which_entries_they_carry() {
 }
 
 #[test]
+fn who_promises_to_follow_sends_along_what_the_new_leader_lacks() {
+    let round = usize::try_from(Settings::default().election).unwrap();
+    let mut seen = 0;
+    for (ticks, first) in (0..4 * round).flat_map(|ticks| [(ticks, true), (ticks, false)]) {
+        let (mut world, leader, followers) = led(Settings::default());
+        let [near, away] = if first { followers } else { [followers[1], followers[0]] };
+        world.cut = [away].into();
+        let ticket = world.propose(leader, Needs::Majority);
+        world.quiet(1);
+        assert!(world.committed.contains_key(&ticket));
+        // The leader is gone. Of the two that are left, the one that does not have the entry may claim to lead.
+        world.cut = [leader].into();
+        world.quiet(ticks);
+        let entry = world.asked[&ticket].0.clone();
+        let lacks = world.places[away].given.iter().all(|(_, given)| *given != entry);
+        let mut carried = Vec::new();
+        for _ in 0..4 * round {
+            world.event(away, Event::Tick);
+            while !world.network.is_empty() {
+                let (from, to, bytes) = world.network.remove(0);
+                if from != leader && to != leader {
+                    let message = Message::read(&bytes).unwrap();
+                    carried.extend(message.entries().into_iter().filter(|_| to == away));
+                    world.event(to, Event::Received { from: world.places[from].site.clone(), message });
+                }
+            }
+        }
+        if lacks && world.places[away].orders.leads(&world.group) {
+            assert_eq!(carried, [entry], "{near} {ticks}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 0);
+}
+
+#[test]
 fn records_are_read_as_they_were_written_and_nothing_else_is() {
     let (mut world, leader, _) = led(Settings::default());
     let mut effects = Vec::new();
@@ -319,4 +355,63 @@ fn a_copy_has_the_same_log_and_goes_on_with_what_waits() {
     let after = world.propose(world.leader(), Needs::Majority);
     world.quiet(1);
     assert!(world.committed.contains_key(&after));
+}
+
+#[test]
+fn a_copy_knows_for_how_long_it_was_alone_and_what_it_last_told() {
+    let (mut world, leader, _) = led(Settings::default());
+    let patience = usize::try_from(Settings::default().patience).unwrap();
+    world.cut = [leader].into();
+    world.quiet(1);
+    assert!(world.told[&leader].is_some());
+    world.places[leader].orders = world.places[leader].orders.clone();
+    world.quiet(1);
+    assert_eq!(world.told[&leader], world.places[leader].orders.leader(&world.group));
+    world.quiet(patience);
+    world.places[leader].orders = world.places[leader].orders.clone();
+    let ticket = world.propose(leader, Needs::Majority);
+    assert_eq!(world.refused.get(&ticket), Some(&Refusal::NoMajority), "known to be alone: at once");
+}
+
+#[test]
+fn a_copy_answers_all_that_was_asked_before_and_after() {
+    let mut world = World::new(1, 3);
+    let waits = world.propose(0, Needs::Majority);
+    world.places[0].orders = world.places[0].orders.clone();
+    world.quiet(30);
+    assert!(world.committed.contains_key(&waits) || world.refused.contains_key(&waits));
+    let at = (world.leader() + 1) % 3;
+    let mut reads: Vec<Ticket> = (0..3).map(|_| world.confirm(at)).collect();
+    world.places[at].orders = world.places[at].orders.clone();
+    reads.extend((0..9).map(|_| world.confirm(at)));
+    world.quiet(10);
+    for read in reads {
+        assert!(world.confirmed.contains_key(&read), "{read:?}");
+    }
+}
+
+#[test]
+fn a_site_that_claimed_to_lead_and_was_not_heard_finds_back() {
+    let round = usize::try_from(Settings::default().election).unwrap();
+    for first in [true, false] {
+        for ticks in 0..4 * round {
+            let (mut world, leader, [near, away]) = led(Settings::default());
+            let claims = if first { near } else { away };
+            world.cut = [leader].into();
+            world.quiet(ticks);
+            // Whatever it says now is lost, and it starts again.
+            world.event(claims, Event::Tick);
+            world.network.clear();
+            world.crash(claims);
+            world.cut.clear();
+            world.quiet(20 * round);
+            let ticket = world.propose(world.leader(), Needs::All);
+            world.quiet(2);
+            assert!(world.committed.contains_key(&ticket), "{first} {ticks}: {:?}", world.refused);
+            for place in &world.places {
+                let last = place.given.last().map(|(_, entry)| entry);
+                assert_eq!(last, Some(&world.asked[&ticket].0), "{first} {ticks}: {}", place.site);
+            }
+        }
+    }
 }
