@@ -7,6 +7,8 @@
 )]
 
 mod absent;
+mod background;
+mod compared;
 mod copies;
 mod old_records;
 mod told;
@@ -40,7 +42,11 @@ struct Stage {
 
 impl Stage {
     fn new(name: &str) -> Stage {
-        Stage { machine: Machine::restore(site(name), Settings::default(), []), disk: BTreeMap::new() }
+        Stage::with(name, Settings::default())
+    }
+
+    fn with(name: &str, settings: Settings) -> Stage {
+        Stage { machine: Machine::restore(site(name), settings, []), disk: BTreeMap::new() }
     }
 
     /// The effects but for `Persist`, which is done.
