@@ -10,13 +10,15 @@ mod absent;
 mod background;
 mod compared;
 mod copies;
+mod group;
 mod old_records;
 mod told;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use replica::{
-    Authority, Body, Change, Class, Doubt, Effect, Epoch, Event, Key, Level, LocalId, Machine, Message, Meta,
+    Authority, Body, Change, Class, Doubt, Effect, Epoch, Event, Execution, Key, Level, LocalId, Machine, Message, Meta,
     Naming, OpId, Outcome, Record, Reply, Settings, Subject, Ticket, Timer, Unreadable, Who, Write,
 };
 use scope::Site;
