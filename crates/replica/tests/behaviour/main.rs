@@ -12,6 +12,8 @@ mod compared;
 mod copies;
 mod group;
 mod old_records;
+mod overruled;
+mod reads;
 mod told;
 mod turns;
 
