@@ -121,16 +121,21 @@ fn services_are_read_a_few_at_a_time_in_turn_and_again_from_the_first() {
 #[test]
 fn only_what_is_there_more_than_once_and_is_to_be_equal_is_read() {
     let mut stages = sharing(Settings::default(), 0);
-    for (number, level, sites) in
-        [(0, Level::Weak, vec!["A", "B"]), (1, Level::Eventual, vec!["A"]), (2, Level::Eventual, vec!["A", "B"])]
-    {
-        let effects = stages[0].1.write(9, subject(name(number), level, &sites), Class::Create, Doubt::Repeat);
+    for (number, level, sites) in [
+        (0, Level::Weak, vec!["A", "B"]),
+        (1, Level::Eventual, vec!["A"]),
+        (2, Level::Eventual, vec!["A", "B"]),
+    ] {
+        let effects =
+            stages[0].1.write(9, subject(name(number), level, &sites), Class::Create, Doubt::Repeat);
         talk(&mut stages, from("A", effects));
     }
     stages[0].1.write(9, subject(name(3), Level::Eventual, &["A", "B"]), Class::Create, Doubt::Repeat);
     let effects = stages[0].1.on(Event::Fired(Timer::Sweep));
     assert_eq!(inquired(&effects), [name(2)]);
-    let read = |effect: &&Effect| matches!(effect, Effect::Digest { .. } | Effect::Wake { timer: Timer::Compare(_), .. });
+    let read = |effect: &&Effect| {
+        matches!(effect, Effect::Digest { .. } | Effect::Wake { timer: Timer::Compare(_), .. })
+    };
     assert_eq!(effects.iter().filter(read).count(), 2, "{effects:?}");
 }
 

@@ -122,11 +122,13 @@ fn a_comparison_ends_when_all_have_answered_or_it_took_too_long() {
     let a = &mut stages[0].1;
     for late in [false, true] {
         let effects = a.on(Event::Compare { ticket: Ticket(2), resource: meta() });
-        assert_eq!((reads(&effects), messages(&effects, "B").len(), messages(&effects, "C").len()), (1, 1, 1));
+        assert_eq!(
+            (reads(&effects), messages(&effects, "B").len(), messages(&effects, "C").len()),
+            (1, 1, 1)
+        );
         assert_eq!(compared(&digested(a, is(1))), None);
         assert_eq!(compared(&stands(a, "B", is(1))), None);
-        let effects =
-            if late { a.on(Event::Fired(Timer::Compare(meta()))) } else { stands(a, "C", is(1)) };
+        let effects = if late { a.on(Event::Fired(Timer::Compare(meta()))) } else { stands(a, "C", is(1)) };
         let sites = compared(&effects).unwrap();
         assert_eq!(sites.values().filter(|standing| standing.is_none()).count(), usize::from(late));
         assert!(!differs(&effects));

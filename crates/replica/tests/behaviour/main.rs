@@ -10,6 +10,8 @@ mod absent;
 mod background;
 mod compared;
 mod copies;
+mod delivered;
+mod executed;
 mod group;
 mod old_records;
 mod overruled;
@@ -20,8 +22,9 @@ mod turns;
 use std::collections::{BTreeMap, BTreeSet};
 
 use replica::{
-    Authority, Body, Change, Class, Doubt, Effect, Epoch, Event, Execution, Key, Level, LocalId, Machine, Message, Meta,
-    Naming, OpId, Outcome, Record, Reply, Settings, Subject, Ticket, Timer, Unreadable, Who, Write,
+    Authority, Body, Change, Class, Doubt, Effect, Epoch, Event, Execution, Key, Level, LocalId, Machine,
+    Message, Meta, Naming, OpId, Outcome, Record, Reply, Settings, Subject, Ticket, Timer, Unreadable, Who,
+    Write,
 };
 use scope::Site;
 

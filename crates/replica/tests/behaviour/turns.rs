@@ -63,7 +63,8 @@ fn what_is_told_of_ordered_writes_is_how_far_each_site_is_known_to_be() {
     assert!(finished(&group, leader, leader, place) && !finished(&group, leader, leader, place + 1));
     assert!(finished(&group, one, leader, place) && !finished(&group, one, leader, place + 1));
     assert!(!finished(&group, leader, one, place) && !finished(&group, one, one, place));
-    let waits = |group: &Group, at: usize| group.stages[one].machine.unexecuted(&meta(), &group.site(at)).len();
+    let waits =
+        |group: &Group, at: usize| group.stages[one].machine.unexecuted(&meta(), &group.site(at)).len();
     assert_eq!((waits(&group, leader), waits(&group, one)), (1, 2));
     // One service does not say what it did.
     group.ends(one, Outcome::Unknown);
@@ -177,7 +178,8 @@ fn sites_that_were_not_heard_are_asked_how_far_they_are_now_and_then() {
     let asks = |message: &Message| matches!(message, Message::Done { asks: true, .. });
     let asked = |group: &mut Group, times: usize| {
         let to = group.site(at);
-        let effects = (0..times).flat_map(|_| group.on(leader, Event::Fired(Timer::Order))).collect::<Vec<_>>();
+        let effects =
+            (0..times).flat_map(|_| group.on(leader, Event::Fired(Timer::Order))).collect::<Vec<_>>();
         messages(&effects, to.name()).into_iter().filter(|message| asks(message)).count()
     };
     assert_eq!(asked(&mut group, 5), 0, "there is nothing that they should have done");
@@ -208,7 +210,8 @@ fn what_is_deleted_is_forgotten_also_where_another_site_forgot_it_first() {
     group.lost = |message| matches!(message, Message::Done { asks: true, .. });
     group.tick_at(&others, 10);
     let knows = |group: &Group, at: usize| {
-        group.stages[at].disk.contains_key(&Key::Ordered(meta())) || group.stages[at].machine.map(&meta()).is_some()
+        group.stages[at].disk.contains_key(&Key::Ordered(meta()))
+            || group.stages[at].machine.map(&meta()).is_some()
     };
     assert!(others.iter().all(|at| !knows(&group, *at)) && knows(&group, leader));
     group.lost = |_| false;
@@ -233,7 +236,8 @@ fn records_name_the_ordered_writes_and_the_bodies_that_others_may_lack() {
     group.all_end();
     assert_eq!(named(&group, |record| matches!(record, Record::Ordered { .. })), 0, "it is finished");
     let bodies = |group: &Group| {
-        let own = group.stages[leader].disk.values().filter(|record| matches!(record, Record::Ordered { .. }));
+        let own =
+            group.stages[leader].disk.values().filter(|record| matches!(record, Record::Ordered { .. }));
         own.flat_map(Record::bodies).count()
     };
     assert_eq!(bodies(&group), 1);
@@ -264,7 +268,8 @@ fn what_changes_nothing_is_not_recorded() {
     let (mut other, _) = Group::made(2, Level::Quorum);
     let mut unknown = other.stages.remove(1).machine.map(&meta()).unwrap().clone();
     unknown.meta = Meta("unknown".into());
-    let says = Event::Received { from: site("B"), message: Message::Done { map: unknown, done: 0, asks: false } };
+    let says =
+        Event::Received { from: site("B"), message: Message::Done { map: unknown, done: 0, asks: false } };
     let mut alone = Stage::new("A");
     assert!(!persists(&mut alone, says));
     assert!(!persists(&mut created(), retry("r")));
