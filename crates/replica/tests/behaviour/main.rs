@@ -16,6 +16,7 @@ mod group;
 mod old_records;
 mod overruled;
 mod reads;
+mod resource;
 mod told;
 mod turns;
 

@@ -298,6 +298,16 @@ fn what_is_made_by_a_service_is_named_once() {
 }
 
 #[test]
+fn a_name_that_a_client_chose_stays_whatever_it_looks_like() {
+    let (mut group, leader) = Group::made(2, Level::Quorum);
+    let (name, sites) = (Meta("~x".into()), [site("A"), site("B")].into());
+    let subject = Subject::New { naming: Naming::Chosen(name.clone()), level: Level::Quorum, sites };
+    group.write(leader, subject, Class::Create, Doubt::Ask);
+    group.ends(leader, Outcome::Done { status: 201, local: Some(LocalId("l-1".into())) });
+    assert!(group.stages[leader].machine.is_readable(&name));
+}
+
+#[test]
 fn a_verdict_that_the_log_had_no_room_for_is_asked_for_again() {
     let order = order::Settings { limit: 6, ..order::Settings::default() };
     let mut group = Group::new(3, Settings { order, ..Settings::default() });

@@ -78,6 +78,55 @@ fn what_is_told_of_ordered_writes_is_how_far_each_site_is_known_to_be() {
 }
 
 #[test]
+fn a_site_that_is_one_write_behind_is_told_to_be_so() {
+    let (mut group, leader) = Group::made(3, Level::Quorum);
+    let [one, two] = group.others(leader)[..] else { panic!() };
+    group.set(leader, Class::Add, Doubt::Ask);
+    group.set(leader, Class::Add, Doubt::Ask);
+    let first = group.op(leader);
+    let second = OpId { counter: first.counter + 1, ..first };
+    group.ends(leader, done());
+    group.ends(leader, done());
+    group.ends(two, done());
+    let standing = group.stages[one].machine.standing(&meta(), &second).unwrap();
+    let of = |at: usize| standing[at].1;
+    assert_eq!((of(leader), of(one), of(two)), (Fulfilment::Done, Fulfilment::Pending, Fulfilment::Pending));
+}
+
+#[test]
+fn a_new_leader_waits_anew_for_all_sites() {
+    let (mut group, leader) = Group::made(3, Level::Strong);
+    let others = group.others(leader);
+    group.set(leader, Class::Add, Doubt::Ask);
+    group.cut = [leader].into();
+    while group.leader().is_none() {
+        group.tick_at(&others, 1);
+    }
+    let next = group.leader().unwrap();
+    group.cut.clear();
+    group.tick(10);
+    assert!(group.is_asked(next), "all have it");
+}
+
+#[test]
+fn a_name_is_not_given_twice_after_a_site_was_given_back_old_records() {
+    let (mut group, leader) = Group::made(3, Level::Quorum);
+    let old = group.stages[leader].disk.clone();
+    let sites = ["A", "B", "C"].map(site).into();
+    let subject = Subject::New { naming: Naming::FirstReplica, level: Level::Quorum, sites };
+    group.write(leader, subject, Class::Create, Doubt::Ask);
+    let op = group.op(leader);
+    group.stages[leader].disk = old;
+    // The others know it by a later run of its log: so it starts once more.
+    group.restart(leader);
+    group.restart(leader);
+    group.tick(60);
+    let machine = &group.stages[leader].machine;
+    assert!(machine.resources().any(|name| name.0.starts_with('~')), "it has heard of it again");
+    assert!(machine.next_op().counter > op.counter);
+}
+
+#[test]
 fn what_a_leader_could_not_have_executed_nobody_executes() {
     let (mut group, leader) = Group::made(3, Level::Quorum);
     let ticket = group.set(leader, Class::Add, Doubt::Ask);
