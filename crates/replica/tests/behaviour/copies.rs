@@ -186,7 +186,10 @@ fn nothing_is_made_that_is_not_to_be_given_a_state_or_is_being_made() {
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::CopyState { .. })), "{effects:?}");
     made(&mut stage, first, Outcome::Done { status: 201, local: Some(local("c-7")) });
     assert!(is_good(&mut stage) && stage.machine.making(&named()).is_none());
-    assert!(makes(&stage.on(to_make())).is_empty(), "it has its state");
+    for local in [None, Some(local("c-7"))] {
+        let effects = stage.on(Event::ToMake { resource: named(), local, doubt: Doubt::Ask });
+        assert!(makes(&effects).is_empty() && installs(&effects).is_empty(), "it has its state");
+    }
 }
 
 #[test]

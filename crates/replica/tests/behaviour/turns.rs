@@ -98,6 +98,10 @@ fn a_new_leader_waits_anew_for_all_sites() {
     let (mut group, leader) = Group::made(3, Level::Strong);
     let others = group.others(leader);
     group.set(leader, Class::Add, Doubt::Ask);
+    // For a while nobody hears anybody.
+    group.lost = |_| true;
+    group.tick(40);
+    group.lost = |_| false;
     group.cut = [leader].into();
     while group.leader().is_none() {
         group.tick_at(&others, 1);
