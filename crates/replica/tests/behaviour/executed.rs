@@ -91,7 +91,7 @@ fn an_answer_to_another_execution_does_not_count() {
     stage.ends(&before, done());
     stage.write(3, Subject::Existing(meta()), Class::Add, Doubt::Ask);
     let effects = stage.ends(&before, Outcome::Refused { status: 409 });
-    assert!(replies(&effects).is_empty() && stage.machine.is_doubted(&meta()) == false);
+    assert!(replies(&effects).is_empty() && !stage.machine.is_doubted(&meta()));
     assert!(stage.machine.status(&meta()).unwrap().running.is_some());
 }
 

@@ -10,7 +10,9 @@ fn id(at: &str, counter: u64) -> OpId {
 
 fn sees(ids: &[&OpId]) -> Version {
     let mut seen = Version::default();
-    ids.iter().for_each(|id| seen.add(id));
+    for id in ids {
+        seen.add(id);
+    }
     seen
 }
 

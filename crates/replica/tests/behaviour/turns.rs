@@ -19,7 +19,7 @@ fn a_write_at_quorum_is_answered_when_most_have_executed_it_and_at_strong_when_a
         let mut turn = vec![leader];
         turn.extend(group.others(leader));
         for (index, at) in turn.into_iter().enumerate() {
-            let before = (index < needed).then_some(None).unwrap_or(Some(Reply::Executed { status: 201 }));
+            let before = if index < needed { None } else { Some(Reply::Executed { status: 201 }) };
             assert_eq!(group.reply(ticket), before, "{level:?} of {count}, executed by {index}");
             group.ends(at, done());
         }
@@ -41,7 +41,9 @@ fn what_is_told_of_ordered_writes_is_how_far_each_site_is_known_to_be() {
     };
     let expected = |of: &[(usize, Fulfilment)]| {
         let mut all = vec![Fulfilment::Pending; 3];
-        of.iter().for_each(|(at, fulfilment)| all[*at] = *fulfilment);
+        for (at, fulfilment) in of {
+            all[*at] = *fulfilment;
+        }
         all
     };
     assert_eq!(standing(&group, leader, &first), expected(&[]));
@@ -336,7 +338,9 @@ fn of_what_was_tried_elsewhere_only_the_leader_decides_and_only_what_is_open() {
     group.set(leader, Class::Add, Doubt::Ask);
     let decided = group.op(leader);
     group.ends(leader, done());
-    others.iter().for_each(|at| drop(group.ends(*at, refused(409))));
+    for at in &others {
+        group.ends(*at, refused(409));
+    }
     let ticket = group.set(leader, Class::Add, Doubt::Ask);
     let open = group.op(leader);
     let says = |resource, op: &OpId, by: Site| {
