@@ -165,3 +165,11 @@ fn of_what_a_copied_state_has_forgotten_the_base_of_only_what_was_accepted_here_
     assert_eq!(kept(&here), [a, b].into());
     assert!(here.learn(operation(&c, Class::Add, &[&id("A", 1), &forgotten], 9)));
 }
+
+#[test]
+fn what_has_seen_another_comes_after_it_whatever_their_clocks_say() {
+    let (a, b) = (id("A", 1), id("B", 1));
+    let (old, new) = (operation(&a, Class::Create, &[], 9), operation(&b, Class::Replace, &[&a], 1));
+    let target = replica::converge::Target::of([&old, &new].into_iter());
+    assert_eq!(target.base, Some(b));
+}

@@ -100,8 +100,11 @@ fn a_new_leader_waits_anew_for_all_sites() {
     let (mut group, leader) = Group::made(3, Level::Strong);
     let others = group.others(leader);
     group.set(leader, Class::Add, Doubt::Ask);
-    // For a while nobody hears anybody.
+    // The others know no more who has what, and for a while nobody hears anybody.
     group.lost = |_| true;
+    for at in &others {
+        group.restart(*at);
+    }
     group.tick(40);
     group.lost = |_| false;
     group.cut = [leader].into();
