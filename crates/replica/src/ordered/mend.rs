@@ -99,47 +99,39 @@ impl Machine {
             Some(true) => self.turn_done(meta, 200, local),
             Some(false) => {
                 (running.stage, running.doubted) = (Stage::Waiting, false);
-                if !self.overruled(meta, op) {
-                    self.retry_turn(meta);
-                }
+                self.overruled(meta, op);
+                self.retry_turn(meta);
             }
             None => self.ask_about_turn(meta),
         }
         self.take(meta);
     }
 
-    /// It was decided that nobody executes what may be running here. True where it does not run any more.
-    pub(super) fn overruled(&mut self, meta: &Meta, op: &OpId) -> bool {
-        let Some(entry) = self.ordering.entries.get_mut(meta) else { return false };
+    /// It was decided that nobody executes what may be running here: then it does not run any more, or is shown to the operator.
+    pub(super) fn overruled(&mut self, meta: &Meta, op: &OpId) {
+        let Some(entry) = self.ordering.entries.get_mut(meta) else { return };
         let dropped = entry.first().is_some_and(|(_, turn)| {
             turn.operation.id == *op
                 && turn.verdict.as_ref().is_some_and(|verdict| !matches!(verdict, Ruling::Execute { .. }))
         });
-        let Some(running) = entry.running.as_ref().filter(|running| dropped && running.execution.op == *op)
-        else {
-            return false;
-        };
+        let Some(running) = entry.running.as_ref().filter(|_| dropped) else { return };
         match running.stage {
             // What the service says next tells.
-            Stage::Sent | Stage::Probing => false,
-            Stage::Waiting if !running.doubted => {
-                entry.running = None;
-                true
-            }
+            Stage::Sent | Stage::Probing => {}
+            Stage::Waiting if !running.doubted => entry.running = None,
             Stage::Waiting | Stage::InDoubt => self.erase_doubt(meta, op),
         }
     }
 
     /// Nobody else executes what may have an effect here: the state of the others erases that. Where only the
-    /// operator can say what there is to erase, that is asked first. True where it does not run any more.
-    pub(super) fn erase_doubt(&mut self, meta: &Meta, op: &OpId) -> bool {
+    /// operator can say what there is to erase, that is asked first.
+    pub(super) fn erase_doubt(&mut self, meta: &Meta, op: &OpId) {
         let nameless = self.ordering.entries.get(meta).is_some_and(|entry| entry.is_nameless(&self.here));
         if nameless {
             self.ask_about_turn(meta);
         } else {
             self.diverge_ordered(meta, op, 0);
         }
-        !nameless
     }
 
     /// Asks for the state of another replica: of one that can be reached, not always the same.

@@ -197,3 +197,57 @@ fn a_creation_in_doubt_is_not_made_again_as_a_copy() {
     assert!(installs(&effects).is_empty(), "{effects:?}");
     assert_eq!(b.machine.in_doubt().count(), 1);
 }
+
+#[test]
+fn nothing_is_made_that_is_not_to_be_given_a_state_or_is_being_made() {
+    let mut stage = fetched();
+    let to_make = || Event::ToMake { resource: named(), local: None, doubt: Doubt::Ask };
+    let [first] = &makes(&stage.on(to_make()))[..] else { panic!("it is not made") };
+    assert_eq!(stage.machine.making(&named()).map(|making| &making.op), Some(first));
+    assert!(makes(&stage.on(to_make())).is_empty(), "it is being made");
+    // An attempt before it, or none at all, says nothing of this one.
+    let late = made(&mut stage, &op(77), Outcome::Done { status: 201, local: Some(local("c-0")) });
+    assert!(installs(&late).is_empty());
+    // Nor is another state fetched meanwhile.
+    let effects = stage.on(Event::Repair { ticket: Ticket(3), resource: named(), from: site("A") });
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::CopyState { .. })), "{effects:?}");
+    made(&mut stage, first, Outcome::Done { status: 201, local: Some(local("c-7")) });
+    assert!(is_good(&mut stage) && stage.machine.making(&named()).is_none());
+    for local in [None, Some(local("c-7"))] {
+        let effects = stage.on(Event::ToMake { resource: named(), local, doubt: Doubt::Ask });
+        assert!(makes(&effects).is_empty() && installs(&effects).is_empty(), "it has its state");
+    }
+}
+
+#[test]
+fn what_an_operator_says_was_made_needs_its_id_and_what_was_not_has_none() {
+    for (executed, id) in [(true, None), (false, Some(local("c-9")))] {
+        let (mut stage, op) = making(Doubt::Ask);
+        made(&mut stage, &op, Outcome::Unknown);
+        let effects = stage.on(Event::Settle { resource: named(), op, executed, local: id });
+        assert_eq!(installs(&effects), if executed { vec![] } else { vec![(None, false)] });
+        assert_eq!(stage.machine.in_doubt().count(), usize::from(executed));
+    }
+}
+
+#[test]
+fn what_is_to_be_here_no_more_is_not_made_and_not_given_a_state() {
+    // Another site says that there is no replica here any more.
+    let shrinks = |stage: &mut Stage| {
+        let change = Change::Shrink(site("C"));
+        stage.on(Event::Change { ticket: Ticket(3), resource: named(), change })
+    };
+    let mut stage = fetched();
+    shrinks(&mut stage);
+    let to_make = Event::ToMake { resource: named(), local: None, doubt: Doubt::Ask };
+    assert!(makes(&stage.on(to_make)).is_empty());
+    let (mut stage, op) = making(Doubt::Ask);
+    shrinks(&mut stage);
+    let effects = made(&mut stage, &op, Outcome::Done { status: 201, local: Some(local("c-7")) });
+    assert!(installs(&effects).is_empty(), "{effects:?}");
+    let (mut stage, op) = making(Doubt::Ask);
+    made(&mut stage, &op, Outcome::Unknown);
+    shrinks(&mut stage);
+    let effects = stage.on(Event::Settle { resource: named(), op, executed: false, local: None });
+    assert!(installs(&effects).is_empty(), "{effects:?}");
+}

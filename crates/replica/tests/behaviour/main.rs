@@ -7,15 +7,25 @@
 )]
 
 mod absent;
+mod background;
+mod compared;
 mod copies;
+mod delivered;
+mod executed;
+mod group;
 mod old_records;
+mod overruled;
+mod reads;
+mod resource;
 mod told;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use replica::{
-    Authority, Body, Change, Class, Doubt, Effect, Epoch, Event, Key, Level, LocalId, Machine, Message, Meta,
-    Naming, OpId, Outcome, Record, Reply, Settings, Subject, Ticket, Timer, Unreadable, Who, Write,
+    Authority, Body, Change, Class, Doubt, Effect, Epoch, Event, Execution, Key, Level, LocalId, Machine,
+    Message, Meta, Naming, OpId, Outcome, Record, Reply, Settings, Subject, Ticket, Timer, Unreadable, Who,
+    Write,
 };
 use scope::Site;
 
@@ -40,7 +50,11 @@ struct Stage {
 
 impl Stage {
     fn new(name: &str) -> Stage {
-        Stage { machine: Machine::restore(site(name), Settings::default(), []), disk: BTreeMap::new() }
+        Stage::with(name, Settings::default())
+    }
+
+    fn with(name: &str, settings: Settings) -> Stage {
+        Stage { machine: Machine::restore(site(name), settings, []), disk: BTreeMap::new() }
     }
 
     /// The effects but for `Persist`, which is done.

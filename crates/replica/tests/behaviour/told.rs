@@ -110,6 +110,8 @@ fn an_operation_has_one_name_that_reads_back() {
     let text = named.to_string();
     assert_eq!(text, "DC 1/0-0/12");
     assert_eq!(text.parse::<OpId>(), Ok(named));
+    let later = OpId { epoch: Epoch { number: 5, draw: 171 }, ..op(3) };
+    assert_eq!("A/5-ab/3".parse::<OpId>(), Ok(later));
     for other in
         ["DC 1/0-0/012", "DC 1/00-0/12", "DC 1/0-0/12/", "DC 1/0-0/+12", "DC 1/0-0", "/0-0/1", "A/0/1"]
     {
