@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sites::{Event, Says};
 
-use super::wire::{Head, Item, ToldStatus, told};
+use super::wire::{self, Head, Item, ToldStatus, told};
 use super::{Alone, Duration, life, ms, name, own, quiet, record, secs, site};
 
 /// How many datagrams of news were sent at which time, in milliseconds since then. Each goes to another site.
@@ -132,6 +132,27 @@ fn what_is_small_fills_the_room_that_what_is_large_leaves() {
     let known: BTreeSet<String> =
         sent.iter().flat_map(|sent| &sent.items).map(|item| item.site().into()).collect();
     assert!((62..80).all(|number| known.contains(&name(number))));
+}
+
+#[test]
+fn a_datagram_is_filled_to_its_last_byte() {
+    let zone = |of: &str, bytes: usize| {
+        let (stamp, by) = (record(1).epoch << 16, name(1));
+        Item::Zone { name: of.into(), stamp, by, text: Some("x".repeat(bytes)) }
+    };
+    let filled = |bytes: usize| wire::write(&Head::News, &[zone("b", bytes), zone("a", 700)]);
+    let fits = 300 + sites::DATAGRAM_BYTES - filled(300).len();
+    for (bytes, together) in [(fits, true), (fits + 1, false)] {
+        let mut alone = Alone::new(49);
+        alone.told(1, &[zone("a", 700)]);
+        alone.done();
+        alone.told(1, &[zone("b", bytes)]);
+        let news = alone.done().news();
+        assert!(!news.is_empty());
+        let expected = if together { vec![zone("b", bytes), zone("a", 700)] } else { vec![zone("b", bytes)] };
+        assert!(news.iter().all(|sent| sent.items == expected), "{bytes}");
+        assert_eq!(news[0].bytes == sites::DATAGRAM_BYTES, together);
+    }
 }
 
 /// Something new that is heard.

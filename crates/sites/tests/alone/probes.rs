@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sites::{Config, Event, Notice, Reach, Status};
 
+use super::coordinates::vitals;
 use super::planet::statement;
-use super::wire::{Head, Item, ToldStatus, told};
+use super::wire::{Head, Item, ToldStatus, place, told};
 use super::{Alone, Done, Duration, Sent, life, ms, name, quiet, record, secs, site};
 
 /// It probes others in turn, every ten seconds, and nothing else.
@@ -303,6 +304,10 @@ fn who_is_gone_is_forgotten_and_all_that_was_to_be_said_of_it() {
     let config = Config { look_for_dead_every: secs(1), forget_after: secs(60), ..quiet() };
     let mut alone = Alone::with(config, 4, 1);
     let at_first = Alone::new(3).buckets();
+    // Where these two are is to be passed on.
+    for number in [2, 4] {
+        alone.told(number, &[vitals(number, 0x100, place([9.0; 4], 1.0, 0.5))]);
+    }
     alone.told(1, &[Item::Left(life(4, 0))]);
     alone.run(secs(59));
     assert!(alone.knows(4));
@@ -310,6 +315,15 @@ fn who_is_gone_is_forgotten_and_all_that_was_to_be_said_of_it() {
     assert!(!alone.knows(4) && (0..4).all(|number| alone.knows(number)));
     // As if it had never been there.
     assert_eq!(alone.buckets(), at_first);
+    // One that is new may have its place; what was to be said of the other is not said of it.
+    alone.told(1, &[told(&record(5), ToldStatus::Alive, 0)]);
+    alone.done();
+    alone.hear(1, &Head::Ping { nonce: 7 }, &[]);
+    let sent = alone.done().sent();
+    let told_of = sent[0].items.iter().filter(|item| matches!(item, Item::Vitals(_))).map(Item::site);
+    assert_eq!(told_of.collect::<Vec<_>>(), ["", &name(2)]);
+    alone.told(1, &[Item::Left(life(5, 0))]);
+    alone.run(secs(300));
     alone.told(1, &[told(&record(4), ToldStatus::Alive, 0)]);
     assert_eq!(alone.status(4), Status::Alive);
     assert_eq!(alone.buckets(), Alone::new(4).buckets());
