@@ -300,6 +300,22 @@ fn the_dead_are_looked_for_the_more_the_more_they_are() {
 }
 
 #[test]
+fn all_of_the_dead_are_looked_for_whoever_joins_and_none_that_is_back() {
+    let mut alone = Alone::with(Config { look_for_dead_every: secs(1), ..quiet() }, 8, 1);
+    let called = |alone: &mut Alone| {
+        alone.done();
+        alone.run(secs(60));
+        to(&alone.done().hellos()).into_iter().collect::<BTreeSet<_>>()
+    };
+    alone.told(1, &[2, 3, 4, 5].map(|number| Item::Dead(life(number, 0))));
+    assert_eq!(called(&mut alone), [2, 3, 4, 5].into());
+    alone.told(1, &[told(&record(9), ToldStatus::Alive, 0), Item::Alive(life(3, 1))]);
+    assert_eq!(called(&mut alone), [2, 4, 5].into());
+    alone.told(1, &[Item::Left(life(4, 0)), Item::Dead(life(0, 0))]);
+    assert_eq!(called(&mut alone), [2, 5].into());
+}
+
+#[test]
 fn who_is_gone_is_forgotten_and_all_that_was_to_be_said_of_it() {
     let config = Config { look_for_dead_every: secs(1), forget_after: secs(60), ..quiet() };
     let mut alone = Alone::with(config, 4, 1);
