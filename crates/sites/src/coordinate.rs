@@ -86,8 +86,8 @@ impl Coordinate {
         let gap_ms = (rtt_ms - estimate).max(-rtt_ms);
         let off = gap_ms.abs() / rtt_ms;
         let share = PACE * weight;
-        // Never quite certain: the network changes.
-        self.error = (off * share + self.error * (1.0 - share)).clamp(0.01, WORST_ERROR - 0.01);
+        // Never quite certain: the network changes. And better than the worst after the first: `off` is at most 1.
+        self.error = (off * share + self.error * (1.0 - share)).max(0.01);
         let force = share * gap_ms;
         let plane = self.plane(other);
         let length = (plane + self.height + other.height).max(0.001);

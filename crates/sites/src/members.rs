@@ -177,17 +177,9 @@ impl Members {
 
     pub(crate) fn find(&self, name: &str) -> Option<Id> {
         let hash = hashed(name);
-        let mut at = self.lowest(hash);
-        loop {
-            let (found, id) = self.index.get(at)?;
-            if *found != hash {
-                return None;
-            }
-            if self.get(*id)?.site().name() == name {
-                return Some(*id);
-            }
-            at += 1;
-        }
+        let alike = self.index.get(self.lowest(hash)..)?.iter().take_while(|(found, _)| *found == hash);
+        let is = |id: &Id| self.get(*id).is_some_and(|member| member.site().name() == name);
+        alike.map(|(_, id)| *id).find(is)
     }
 
     /// The first place in the index whose hash is not lower.

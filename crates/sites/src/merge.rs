@@ -294,7 +294,7 @@ impl Machine {
         let Some(by) = self.members.find(by).and_then(|by| self.members.get(by)) else { return };
         let (by, status) = (by.site().clone(), self.members.get(id).map(|member| member.status));
         match (order, status) {
-            (Ordering::Less, _) | (_, Some(Status::Left)) | (Ordering::Equal, Some(Status::Dead)) => return,
+            (Ordering::Less, _) | (Ordering::Equal, Some(Status::Dead | Status::Left)) => return,
             (Ordering::Greater, _) => self.revive(id, life.refuted),
             _ => {}
         }
