@@ -200,7 +200,7 @@ fn a_creation_in_doubt_is_not_made_again_as_a_copy() {
 
 #[test]
 fn nothing_is_made_that_is_not_to_be_given_a_state_or_is_being_made() {
-    let mut stage = fetched();
+    let (other, mut stage) = fetched();
     let to_make = || Event::ToMake { resource: named(), local: None, doubt: Doubt::Ask };
     let [first] = &makes(&stage.on(to_make()))[..] else { panic!("it is not made") };
     assert_eq!(stage.machine.making(&named()).map(|making| &making.op), Some(first));
@@ -208,11 +208,15 @@ fn nothing_is_made_that_is_not_to_be_given_a_state_or_is_being_made() {
     // An attempt before it, or none at all, says nothing of this one.
     let late = made(&mut stage, &op(77), Outcome::Done { status: 201, local: Some(local("c-0")) });
     assert!(installs(&late).is_empty());
-    // Nor is another state fetched meanwhile.
+    // Nor is another state fetched meanwhile: that an operator wants one is for later.
+    stage.on(Event::CopyFailed { resource: named() });
     let effects = stage.on(Event::Repair { ticket: Ticket(3), resource: named(), from: site("A") });
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::CopyState { .. })), "{effects:?}");
     made(&mut stage, first, Outcome::Done { status: 201, local: Some(local("c-7")) });
-    assert!(is_good(&mut stage) && stage.machine.making(&named()).is_none());
+    assert!(!is_good(&mut stage) && stage.machine.making(&named()).is_none());
+    let (map, snapshot) = other.machine.snapshot(&named()).unwrap();
+    stage.on(Event::Fetched { map, snapshot });
+    assert!(is_good(&mut stage));
     for local in [None, Some(local("c-7"))] {
         let effects = stage.on(Event::ToMake { resource: named(), local, doubt: Doubt::Ask });
         assert!(makes(&effects).is_empty() && installs(&effects).is_empty(), "it has its state");
@@ -237,7 +241,7 @@ fn what_is_to_be_here_no_more_is_not_made_and_not_given_a_state() {
         let change = Change::Shrink(site("C"));
         stage.on(Event::Change { ticket: Ticket(3), resource: named(), change })
     };
-    let mut stage = fetched();
+    let (_, mut stage) = fetched();
     shrinks(&mut stage);
     let to_make = Event::ToMake { resource: named(), local: None, doubt: Doubt::Ask };
     assert!(makes(&stage.on(to_make)).is_empty());
