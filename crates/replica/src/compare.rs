@@ -200,7 +200,9 @@ impl Machine {
     /// The operator says from which site the replica here is to be repaired.
     pub(crate) fn repair_from(&mut self, ticket: Ticket, meta: &Meta, from: &Site) {
         let both = |entry: &Entry| entry.is_member(&self.here) && entry.is_member(from);
-        let can = *from != self.here && self.entries.get(meta).is_some_and(both);
+        // Of what is being made here nobody else has anything yet, and its name may be another then.
+        let has = |entry: &Entry| both(entry) && !entry.is_undecided();
+        let can = *from != self.here && self.entries.get(meta).is_some_and(has);
         if can {
             self.repair(meta, [from.clone()].into());
         }

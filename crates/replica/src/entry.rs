@@ -153,6 +153,10 @@ impl Entry {
 
     /// Forgets what can no longer change anything, by what these others have said.
     pub(crate) fn prune(&mut self, others: &[Site]) -> Pruned {
+        // What is executed here may have to be executed again, on top of the state that comes.
+        if self.installing.is_some() {
+            return Pruned::default();
+        }
         let progress = &self.resource.progress;
         let mut everyone = vec![progress.done.clone()];
         for site in others {

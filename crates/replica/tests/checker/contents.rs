@@ -96,6 +96,44 @@ fn of_two_that_differ_the_operator_says_which_is_good() {
 }
 
 #[test]
+fn an_operator_may_repair_at_any_time_and_a_service_is_given_one_state_at_a_time() {
+    let mut repaired = 0;
+    for seed in 8_000..8_040 {
+        let mut world = World::new(seed, 3, Settings::default());
+        world.weather = Weather::Foul;
+        for _ in 0..300 {
+            let at = world.chance.below(3);
+            match world.chance.below(100) {
+                0..=9 => {
+                    let write = draw(&mut world, at);
+                    world.write(at, write);
+                }
+                // Always the same site's: of two that wait for each other none would be good.
+                10..=19 => {
+                    let some: Vec<_> = world.places[0].machine.resources().cloned().collect();
+                    if let Some(resource) = some.get(world.chance.below(some.len().max(1))).cloned() {
+                        world.tickets += 1;
+                        let from = world.places[world.chance.below(3)].site.clone();
+                        let ticket = Ticket(world.tickets);
+                        world.event(0, Event::Repair { ticket, resource, from });
+                    }
+                }
+                20 => world.crash(at),
+                _ => world.step(),
+            }
+            for place in &world.places {
+                let given: BTreeSet<_> = place.installs.iter().map(|(resource, _)| resource).collect();
+                assert_eq!(given.len(), place.installs.len(), "seed {seed}");
+                repaired += given.len();
+            }
+        }
+        world.heal();
+        assert!(are_equal(&world), "seed {seed}");
+    }
+    assert!(repaired > 100, "{repaired}");
+}
+
+#[test]
 fn a_comparison_on_demand_says_how_each_replica_stands() {
     let mut world = quiet(7_000, 3);
     let meta = tamper(&mut world, 2).unwrap();

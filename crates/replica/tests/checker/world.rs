@@ -32,7 +32,7 @@ pub(crate) struct Place {
     reads: Vec<(Meta, LocalId)>,
     probes: Vec<(Meta, OpId)>,
     copies: Vec<(Meta, Site)>,
-    installs: Vec<(Meta, Option<LocalId>)>,
+    pub(crate) installs: Vec<(Meta, Option<LocalId>)>,
     /// Copies that the service is asked to make.
     makes: Vec<(Meta, OpId)>,
     spool: BTreeMap<Meta, App>,
