@@ -153,8 +153,8 @@ impl Entry {
 
     /// Forgets what can no longer change anything, by what these others have said.
     pub(crate) fn prune(&mut self, others: &[Site]) -> Pruned {
-        // What is executed here may have to be executed again, on top of the state that comes.
-        if self.installing.is_some() {
+        // What is executed here may have to be executed again, on top of a state that is older.
+        if self.fetching || self.installing.is_some() {
             return Pruned::default();
         }
         let progress = &self.resource.progress;

@@ -169,23 +169,31 @@ fn while_the_service_is_given_a_state_it_is_given_no_other() {
 
 #[test]
 fn what_a_site_wrote_is_not_forgotten_while_it_is_given_a_state_that_lacks_it() {
-    let mut stages = [("A", Stage::new("A")), ("B", Stage::new("B"))];
-    let effects = stages[0].1.write(1, new(Level::Eventual), Class::Create, Doubt::Repeat);
-    talk(&mut stages, from("A", effects));
-    let (map, snapshot) = stages[1].1.machine.snapshot(&meta()).unwrap();
-    let a = &mut stages[0].1;
-    let effects = a.write(2, Subject::Existing(meta()), Class::Add, Doubt::Ask);
-    let sent = a.ends(&effects, done());
-    a.on(Event::Repair { ticket: Ticket(3), resource: meta(), from: site("B") });
-    assert_eq!(installs(&a.on(Event::Fetched { map, snapshot })).len(), 1);
-    // B executes it, and says so: by now every replica has.
-    talk(&mut stages, from("A", sent));
-    let effects = stages[0].1.on(Event::Installed { resource: meta(), local: None });
-    let executed = effects.iter().find_map(|effect| match effect {
-        Effect::Execute { operation, .. } => Some((&operation.id, operation.body.is_some())),
-        _ => None,
-    });
-    assert_eq!(executed, Some((&op(2), true)), "{effects:?}");
+    // B executes it, and says so, while the state is on its way, or while the service is given it.
+    for arrived in [false, true] {
+        let mut stages = [("A", Stage::new("A")), ("B", Stage::new("B"))];
+        let effects = stages[0].1.write(1, new(Level::Eventual), Class::Create, Doubt::Repeat);
+        talk(&mut stages, from("A", effects));
+        let a = &mut stages[0].1;
+        let effects = a.write(2, Subject::Existing(meta()), Class::Add, Doubt::Ask);
+        let sent = a.ends(&effects, done());
+        a.on(Event::Repair { ticket: Ticket(3), resource: meta(), from: site("B") });
+        let (map, snapshot) = stages[1].1.machine.snapshot(&meta()).unwrap();
+        let fetched = Event::Fetched { map, snapshot };
+        if arrived {
+            stages[0].1.on(fetched.clone());
+        }
+        talk(&mut stages, from("A", sent));
+        if !arrived {
+            stages[0].1.on(fetched);
+        }
+        let effects = stages[0].1.on(Event::Installed { resource: meta(), local: None });
+        let executed = effects.iter().find_map(|effect| match effect {
+            Effect::Execute { operation, .. } => Some((&operation.id, operation.body.is_some())),
+            _ => None,
+        });
+        assert_eq!(executed, Some((&op(2), true)), "{effects:?}");
+    }
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn an_operator_may_repair_at_any_time_and_a_service_is_given_one_state_at_a_time
     for seed in 8_000..8_040 {
         let mut world = World::new(seed, 3, Settings::default());
         world.weather = Weather::Foul;
-        for _ in 0..300 {
+        for _ in 0..600 {
             let at = world.chance.below(3);
             match world.chance.below(100) {
                 0..=9 => {
@@ -109,7 +109,7 @@ fn an_operator_may_repair_at_any_time_and_a_service_is_given_one_state_at_a_time
                     world.write(at, write);
                 }
                 // Always the same site's: of two that wait for each other none would be good.
-                10..=19 => {
+                10..=12 => {
                     let some: Vec<_> = world.places[0].machine.resources().cloned().collect();
                     if let Some(resource) = some.get(world.chance.below(some.len().max(1))).cloned() {
                         world.tickets += 1;
@@ -118,7 +118,7 @@ fn an_operator_may_repair_at_any_time_and_a_service_is_given_one_state_at_a_time
                         world.event(0, Event::Repair { ticket, resource, from });
                     }
                 }
-                20 => world.crash(at),
+                13 => world.crash(at),
                 _ => world.step(),
             }
             for place in &world.places {

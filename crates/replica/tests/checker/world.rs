@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use replica::{
     Authority, Body, Content, Doubt, Effect, Event, Execution, Key, LocalId, Machine, Message, Meta, OpId,
-    Operation, Outcome, Record, Reply, Settings, Standing, Ticket, Timer, Write,
+    Operation, Outcome, Record, ReplicaMap, Reply, Settings, Snapshot, Standing, Ticket, Timer, Write,
 };
 use scope::Site;
 
@@ -33,6 +33,8 @@ pub(crate) struct Place {
     probes: Vec<(Meta, OpId)>,
     copies: Vec<(Meta, Site)>,
     pub(crate) installs: Vec<(Meta, Option<LocalId>)>,
+    /// States that are on their way here.
+    fetched: Vec<(ReplicaMap, Snapshot, App)>,
     /// Copies that the service is asked to make.
     makes: Vec<(Meta, OpId)>,
     spool: BTreeMap<Meta, App>,
@@ -112,6 +114,7 @@ impl World {
                 probes: Vec::new(),
                 copies: Vec::new(),
                 installs: Vec::new(),
+                fetched: Vec::new(),
                 makes: Vec::new(),
                 spool: BTreeMap::new(),
                 timers: BTreeSet::new(),
@@ -266,6 +269,7 @@ impl World {
         }
         let place = &mut self.places[at];
         (place.reads, place.probes, place.copies, place.installs, place.timers) = Default::default();
+        place.fetched.clear();
         // A start erases what nothing names.
         place.bodies = place.needed();
         let records = place.disk.values().map(|bytes| Record::read(bytes).unwrap());
@@ -386,6 +390,12 @@ impl World {
             self.installs += 1;
             return self.event(at, Event::Installed { resource, local: Some(local) });
         }
+        if !self.bad(50)
+            && let Some((map, snapshot, state)) = self.places[at].fetched.pop()
+        {
+            self.places[at].spool.insert(map.meta.clone(), state);
+            return self.event(at, Event::Fetched { map, snapshot });
+        }
         let Some((resource, from)) = self.places[at].copies.pop() else { return };
         let from = self.places.iter().position(|place| place.site == from).unwrap();
         let taken = if self.bad(20) { None } else { self.places[from].machine.snapshot(&resource) };
@@ -396,8 +406,7 @@ impl World {
         self.history.extend(ops.map(|op| (op.id.clone(), op.clone())));
         let theirs = map.local(&self.places[from].site);
         let state = theirs.and_then(|local| self.places[from].service.registers.get(&local).cloned());
-        self.places[at].spool.insert(resource, state.unwrap_or_default());
-        self.event(at, Event::Fetched { map, snapshot });
+        self.places[at].fetched.push((map, snapshot, state.unwrap_or_default()));
     }
 
     /// The service makes a copy, or does not, and says so, or does not.
@@ -472,6 +481,7 @@ impl World {
                     && place.probes.is_empty()
                     && place.copies.is_empty()
                     && place.installs.is_empty()
+                    && place.fetched.is_empty()
                     && place.makes.is_empty()
                     && place.machine.in_doubt().next().is_none()
             })
