@@ -112,7 +112,7 @@ impl Machine {
         self.call.effects.push(Effect::Probe { operation, execution, local: Some(local) });
     }
 
-    /// The probe or the operator says what became of it. What was not executed is executed now, where it is still to be here.
+    /// The probe or the operator says what became of it. What was not executed is executed now.
     pub(crate) fn learnt_fate(
         &mut self,
         meta: &Meta,
@@ -123,18 +123,14 @@ impl Machine {
     ) {
         self.touch(meta);
         let Some(entry) = self.entries.get_mut(meta) else { return };
-        let is_member = entry.is_member(&self.here);
-        let Some(running) = &mut entry.running else { return };
+        let Some(running) = &entry.running else { return };
         if running.execution.op != *op || running.stage != stage {
             return;
         }
         match executed {
             Some(true) => self.done(meta, 200, local),
-            Some(false) if !is_member => entry.running = None,
-            Some(false) => {
-                (running.stage, running.doubted) = (Stage::Sent, false);
-                self.execute(meta);
-            }
+            // It is begun anew.
+            Some(false) => entry.running = None,
             None => self.ask_operator(meta),
         }
     }

@@ -164,3 +164,24 @@ fn a_service_that_may_have_made_it_is_not_let_go_before_somebody_says_what_it_ma
         assert!(rest.contains(&("B".into(), release)), "{rest:?}");
     }
 }
+
+#[test]
+fn what_a_site_that_is_shut_out_wrote_is_tried_before_it_is_passed_over() {
+    let mut stages = [("A", Stage::new("A")), ("B", Stage::new("B")), ("C", Stage::new("C"))];
+    let sites = ["A", "B", "C"].map(site).into();
+    let subject = Subject::New { naming: Naming::Chosen(meta()), level: Level::Eventual, sites };
+    let effects = stages[0].1.write(1, subject, Class::Create, Doubt::Repeat);
+    talk(&mut stages, from("A", effects));
+    let effects = stages[2].1.write(2, Subject::Existing(meta()), Class::Replace, Doubt::Repeat);
+    let effects = stages[2].1.ends(&effects, done());
+    let sent = |message: &&Message| matches!(message, Message::Operations { .. });
+    let message = messages(&effects, "A").into_iter().find(sent).unwrap().clone();
+    let a = &mut stages[0].1;
+    a.on(Event::Repair { ticket: Ticket(3), resource: meta(), from: site("B") });
+    a.on(Event::ShutOut { site: site("C"), out: true });
+    a.on(Event::Received { from: site("C"), message });
+    a.on(Event::Change { ticket: Ticket(4), resource: meta(), change: Change::Shrink(site("C")) });
+    // The replica here waited for the state of another, and not because of that write.
+    let effects = a.on(Event::Mended { resource: meta() });
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Execute { .. })), "{effects:?}");
+}

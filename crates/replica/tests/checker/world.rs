@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use replica::{
-    Authority, Body, Content, Doubt, Effect, Event, Execution, Key, LocalId, Machine, Message, Meta, OpId,
-    Operation, Outcome, Record, ReplicaMap, Reply, Settings, Snapshot, Standing, Ticket, Timer, Write,
+    Authority, Body, Content, Doubt, Effect, Event, Execution, How, Key, LocalId, Machine, Message, Meta,
+    OpId, Operation, Outcome, Record, ReplicaMap, Reply, Settings, Snapshot, Standing, Ticket, Timer, Write,
 };
 use scope::Site;
 
@@ -161,8 +161,14 @@ impl World {
         self.now_ms += 7;
         self.note(&event);
         let place = &mut self.places[at];
-        let mut effects = Vec::new();
+        let (mut effects, gone) = (Vec::new(), gone(&event));
         place.machine.on(self.now_ms + place.skew_ms, event, &mut effects);
+        // The attempt before deleted it, unless the service said so first: then nobody executes that.
+        if let Some((resource, op)) = gone
+            && let Some(operation) = place.machine.operation(&resource, &op)
+        {
+            self.history.entry(op).or_insert_with(|| operation.clone());
+        }
         self.carry_out(at, effects);
     }
 
@@ -485,5 +491,17 @@ impl World {
                     && place.makes.is_empty()
                     && place.machine.in_doubt().next().is_none()
             })
+    }
+}
+
+/// A delete of what is gone by then.
+fn gone(event: &Event) -> Option<(Meta, OpId)> {
+    match event {
+        Event::Executed { resource, execution, outcome: Outcome::Refused { status: 404 } }
+            if execution.how == How::Delete =>
+        {
+            Some((resource.clone(), execution.op.clone()))
+        }
+        _ => None,
     }
 }
