@@ -105,8 +105,8 @@ fn a_site_that_is_heard_again_after_all_learns_that_it_has_no_replica_and_brings
     assert!(stages[..2].iter().all(|(_, stage)| !stage.machine.is_readable(&meta())));
 }
 
-#[test]
-fn what_a_site_that_is_shut_out_wrote_is_passed_over_where_all_others_refuse_it() {
+/// A, of three sites that have a replica, and what C sends it of a write.
+fn written_at_c() -> (Stage, Message) {
     let mut stages = [("A", Stage::new("A")), ("B", Stage::new("B")), ("C", Stage::new("C"))];
     let sites = ["A", "B", "C"].map(site).into();
     let subject = Subject::New { naming: Naming::Chosen(meta()), level: Level::Eventual, sites };
@@ -116,7 +116,13 @@ fn what_a_site_that_is_shut_out_wrote_is_passed_over_where_all_others_refuse_it(
     let effects = stages[2].1.ends(&effects, done());
     let sent = |message: &&Message| matches!(message, Message::Operations { .. });
     let message = messages(&effects, "A").into_iter().find(sent).unwrap().clone();
-    let a = &mut stages[0].1;
+    let [(_, a), ..] = stages;
+    (a, message)
+}
+
+#[test]
+fn what_a_site_that_is_shut_out_wrote_is_passed_over_where_all_others_refuse_it() {
+    let (mut a, message) = written_at_c();
     let effects = a.write(3, Subject::Existing(meta()), Class::Add, Doubt::Ask);
     a.ends(&effects, done());
     a.on(Event::ShutOut { site: site("C"), out: true });
@@ -167,16 +173,7 @@ fn a_service_that_may_have_made_it_is_not_let_go_before_somebody_says_what_it_ma
 
 #[test]
 fn what_a_site_that_is_shut_out_wrote_is_tried_before_it_is_passed_over() {
-    let mut stages = [("A", Stage::new("A")), ("B", Stage::new("B")), ("C", Stage::new("C"))];
-    let sites = ["A", "B", "C"].map(site).into();
-    let subject = Subject::New { naming: Naming::Chosen(meta()), level: Level::Eventual, sites };
-    let effects = stages[0].1.write(1, subject, Class::Create, Doubt::Repeat);
-    talk(&mut stages, from("A", effects));
-    let effects = stages[2].1.write(2, Subject::Existing(meta()), Class::Replace, Doubt::Repeat);
-    let effects = stages[2].1.ends(&effects, done());
-    let sent = |message: &&Message| matches!(message, Message::Operations { .. });
-    let message = messages(&effects, "A").into_iter().find(sent).unwrap().clone();
-    let a = &mut stages[0].1;
+    let (mut a, message) = written_at_c();
     a.on(Event::Repair { ticket: Ticket(3), resource: meta(), from: site("B") });
     a.on(Event::ShutOut { site: site("C"), out: true });
     a.on(Event::Received { from: site("C"), message });
