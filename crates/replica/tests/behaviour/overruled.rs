@@ -116,8 +116,17 @@ fn after_a_restart_what_was_under_way_is_taken_up_as_its_kind_says() {
     let effects = group.restart(leader);
     assert!(!wakes(&effects, &Timer::Retry(meta())));
     assert_eq!(group.stages[leader].machine.in_doubt().count(), 1);
-    let (mut group, _, at) = diverged();
+    let (mut group, leader, at) = diverged();
     assert!(wakes(&group.restart(at), &Timer::Copy(meta())));
+    // A service that is between two states is given the one that is here, and is not read before.
+    group.on(at, fired(Timer::Copy));
+    let (map, snapshot) = group.stages[leader].machine.snapshot(&meta()).unwrap();
+    group.on(at, Event::Fetched { map, snapshot });
+    let effects = group.restart(at);
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Install { .. })), "{effects:?}");
+    assert!(!group.is_readable(at));
+    group.on(at, Event::Installed { resource: meta(), local: None });
+    assert!(group.is_readable(at));
 }
 
 #[test]
