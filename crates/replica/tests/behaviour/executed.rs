@@ -230,3 +230,23 @@ fn with_a_state_go_the_bodies_that_nobody_needs_any_more_and_no_others() {
     assert_eq!(taken(&a, &mut b), 0);
     assert!(b.machine.operation(&meta(), &op(1)).unwrap().body.is_some());
 }
+
+#[test]
+fn a_replica_that_could_not_follow_is_not_read_after_a_restart_either() {
+    let mut stages = [("A", Stage::new("A")), ("B", Stage::new("B"))];
+    let effects = stages[0].1.write(1, new(Level::Eventual), Class::Create, Doubt::Repeat);
+    talk(&mut stages, from("A", effects));
+    let [(_, a), (_, b)] = &mut stages;
+    let effects = a.write(2, Subject::Existing(meta()), Class::Add, Doubt::Ask);
+    let sent = a.ends(&effects, done());
+    let mut asked = Vec::new();
+    for message in messages(&sent, "B") {
+        asked.extend(b.on(Event::Received { from: site("A"), message: message.clone() }));
+    }
+    b.ends(&asked, Outcome::Refused { status: 409 });
+    assert!(!b.machine.is_readable(&meta()));
+    let effects = b.restart("B");
+    assert!(!b.machine.is_readable(&meta()));
+    let copies = |effect: &Effect| matches!(effect, Effect::Wake { timer: Timer::Copy(_), .. });
+    assert!(effects.iter().any(copies), "{effects:?}");
+}
