@@ -233,6 +233,8 @@ fn nothing_is_made_that_is_not_to_be_given_a_state_or_is_being_made() {
     let to_make = || Event::ToMake { resource: named(), local: None, doubt: Doubt::Ask };
     let [first] = &makes(&stage.on(to_make()))[..] else { panic!("it is not made") };
     assert_eq!(stage.machine.making(&named()).map(|making| &making.op), Some(first));
+    let all: Vec<_> = stage.machine.makings().map(|(meta, making)| (meta, &making.op)).collect();
+    assert_eq!(all, [(&named(), first)]);
     assert!(makes(&stage.on(to_make())).is_empty(), "it is being made");
     // An attempt before it, or none at all, says nothing of this one.
     let late = made(&mut stage, &op(77), Outcome::Done { status: 201, local: Some(local("c-0")) });
