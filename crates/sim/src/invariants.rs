@@ -342,7 +342,21 @@ fn later_at_the_same_site<'e>(
     })
 }
 
-/// `@eventual` is causal: a site whose replica answers does not show again what a later write there has replaced.
+/// Whether another site's replace came over a later replace, at a site. That is as if it had never been: a patch before it counts
+/// again, where the one that won has not seen it.
+fn is_beaten(evidence: &Evidence, site: usize, wrote: &Record, later: &Record) -> bool {
+    let is_put = |record: &Record| matches!(record.ask.act, Act::Put { .. });
+    let executed = |record: &Record| {
+        let ledger = &evidence.ledgers[site];
+        ledger.iter().rposition(|done| done.effect && done.by.as_deref() == Some(&name(record)))
+    };
+    let others = evidence.records.iter().filter(|other| is_put(other) && named(other) == named(later));
+    let mut others = others.filter(|other| other.ask.site != later.ask.site);
+    is_put(later) && !is_put(wrote) && others.any(|other| executed(other) > executed(later))
+}
+
+/// `@eventual` is causal: a site whose replica answers does not show again what a later write there has replaced, and that
+/// was not beaten.
 fn eventual_is_causal(evidence: &Evidence) -> Result<(), String> {
     for read in &evidence.records {
         let Act::Read { of } = read.ask.act else { continue };
@@ -355,17 +369,17 @@ fn eventual_is_causal(evidence: &Evidence) -> Result<(), String> {
         let seen = read.told.body.get("name").and_then(Value::as_str).unwrap_or_default();
         let wrote = evidence.records.iter().find(|record| named(record) == Some(of) && name(record) == seen);
         let Some(wrote) = wrote.filter(|wrote| wrote.ask.site == read.ask.site) else { continue };
-        if let Some(later) =
-            later_at_the_same_site(evidence, wrote).find(|later| later.told.to < read.told.from)
-        {
+        let stays = |later: &&Record| {
+            later.told.to < read.told.from && !is_beaten(evidence, read.ask.site, wrote, later)
+        };
+        if let Some(later) = later_at_the_same_site(evidence, wrote).find(stays) {
             return Err(format!("{} saw {seen} after {} was acknowledged there", name(read), name(later)));
         }
     }
     Ok(())
 }
 
-/// Of two writes the one that has seen the other stays, whatever clocks say. But a replace that loses to another is as if it
-/// had never been: a patch before it counts again, where the one that won has not seen it.
+/// Of two writes the one that has seen the other stays, whatever clocks say, unless that one was beaten.
 fn newer_never_loses_to_older(evidence: &Evidence) -> Result<(), String> {
     for image in images(evidence) {
         let there = image.at.iter().enumerate();
@@ -374,18 +388,8 @@ fn newer_never_loses_to_older(evidence: &Evidence) -> Result<(), String> {
             let wrote = writes_to(evidence, image.record)
                 .find(|record| named(record).is_some() && name(record) == last);
             let Some(wrote) = wrote else { continue };
-            let is_put = |record: &Record| matches!(record.ask.act, Act::Put { .. });
-            let executed = |record: &Record| {
-                let ledger = &evidence.ledgers[site];
-                ledger.iter().rposition(|done| done.effect && done.by.as_deref() == Some(&name(record)))
-            };
-            // Another's replace came over it there.
-            let beaten = |later: &Record| {
-                let others = writes_to(evidence, image.record).filter(|other| is_put(other));
-                let mut others = others.filter(|other| other.ask.site != later.ask.site);
-                is_put(later) && !is_put(wrote) && others.any(|other| executed(other) > executed(later))
-            };
-            if let Some(later) = later_at_the_same_site(evidence, wrote).find(|later| !beaten(later)) {
+            let stays = |later: &&Record| !is_beaten(evidence, site, wrote, later);
+            if let Some(later) = later_at_the_same_site(evidence, wrote).find(stays) {
                 return Err(format!("{last} is there at the end, and {} came after it", name(later)));
             }
         }
