@@ -156,7 +156,8 @@ impl Resource {
     pub fn is_surprised_by(&self, op: &Operation) -> bool {
         let progress = &self.progress;
         let forked = || progress.known.of(&op.id) > op.seen.of(&op.id);
-        !progress.known.covers(&op.id) && (!op.seen.dominates(&progress.floor) || forked())
+        !progress.known.covers(&op.id)
+            && (!op.seen.dominates(&forgotten(progress, self.ops.values())) || forked())
     }
 
     /// Whether it was accepted here and not yet executed: this execution decides.
@@ -277,8 +278,9 @@ impl Resource {
     pub fn copy(&mut self, here: &Site, from: &Snapshot) -> Vec<OpId> {
         let theirs = &from.progress.known;
         self.ops.retain(|id, _| !theirs.covers(id));
+        let forgotten = forgotten(&from.progress, &from.ops);
         let mut later: Vec<_> =
-            self.ops.values().filter(|op| !op.seen.dominates(&from.progress.floor)).cloned().collect();
+            self.ops.values().filter(|op| !op.seen.dominates(&forgotten)).cloned().collect();
         later.sort_by(|a, b| a.rank().cmp(&b.rank()));
         // Those of another such site will come again, when that has taken a state as well.
         let others: Vec<_> = later.extract_if(.., |op| op.id.site != *here).collect();
@@ -463,4 +465,13 @@ pub struct Pruned {
     pub gone: Vec<Operation>,
     /// The bodies of these, which stay for comparison.
     pub emptied: Vec<(OpId, Body)>,
+}
+
+/// What cannot be executed again at a replica: whatever is not known there has seen it, but where a site was given back old
+/// records. What is kept of it for comparison has no body.
+fn forgotten<'o>(progress: &Progress, ops: impl IntoIterator<Item = &'o Operation>) -> Version {
+    let mut forgotten = progress.floor.clone();
+    let emptied = ops.into_iter().filter(|op| op.body.is_none());
+    emptied.for_each(|op| forgotten.add(&op.id));
+    forgotten
 }

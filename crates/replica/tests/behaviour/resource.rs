@@ -131,6 +131,26 @@ fn a_delete_is_forgotten_once_it_beats_nothing_that_stays() {
 }
 
 #[test]
+fn what_has_not_seen_a_patch_that_cannot_be_executed_again_comes_after_it() {
+    let (a, b, c) = (id("A", 1), id("B", 1), id("C", 1));
+    let mut one = resource(vec![operation(&b, patch("x"), &[&a], 2)]);
+    settle(&mut one);
+    one.prune(|_| true);
+    assert!(kept(&one).contains(&b), "for comparison");
+    // C was given back old records, and replaces what it does not know to be patched.
+    let replace = operation(&c, Class::Replace, &[&a], 3);
+    assert!(one.is_surprised_by(&replace));
+    let mut other = resource(vec![replace]);
+    settle(&mut other);
+    // It takes the state of the other, and its replace on top of that: nothing is left to be executed again.
+    assert_eq!(other.copy(&site("C"), &one.snapshot()), [c.clone()]);
+    assert_eq!(next(&mut other), Some(Execution { op: c.clone(), how: How::Replace }));
+    settle(&mut other);
+    other.prune(|_| true);
+    assert_eq!(kept(&other), [c].into());
+}
+
+#[test]
 fn what_has_not_seen_what_was_forgotten_or_does_not_follow_its_run_is_not_learnt() {
     let (a, b, c) = (id("A", 1), id("B", 1), id("C", 1));
     let mut one = resource(vec![operation(&b, Class::Add, &[&a], 2)]);
