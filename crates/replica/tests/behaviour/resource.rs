@@ -143,7 +143,7 @@ fn what_has_not_seen_a_patch_that_cannot_be_executed_again_comes_after_it() {
     let mut other = resource(vec![replace]);
     settle(&mut other);
     // It takes the state of the other, and its replace on top of that: nothing is left to be executed again.
-    assert_eq!(other.copy(&site("C"), &one.snapshot()), [c.clone()]);
+    assert_eq!(other.copy(&site("C"), &one.snapshot()), vec![c.clone()]);
     assert_eq!(next(&mut other), Some(Execution { op: c.clone(), how: How::Replace }));
     settle(&mut other);
     other.prune(|_| true);
