@@ -85,7 +85,8 @@ impl World {
         self.tickets += 1;
         let on_behalf_of =
             Who { site: site(SITES[at]), user: "ada".into(), project: None, roles: Vec::new(), time_ms: 0 };
-        let write = Write { subject, class, doubt: Doubt::Repeat, on_behalf_of, body: Body("b".into()) };
+        let write =
+            Write { subject, class, doubt: Doubt::Repeat, on_behalf_of, body: Body("b".into()), long: false };
         self.on(at, Event::Accept { ticket: Ticket(self.tickets), write });
     }
 }

@@ -72,6 +72,24 @@ class AReplicatedImage(unittest.TestCase):
         for site in (Site1, Site2):
             STACK.until(f"{site} has the new name", lambda site=site: self.at(site).get("name") == "second")
 
+    def test_tags_written_one_by_one_and_all_at_once_across_a_cut_end_alike(self):
+        def set_all(site, tags):
+            order = [{"op": "replace", "path": "/tags", "value": tags}]
+            answer = STACK.client(site).ask("PATCH", "image", f"/images/{self.image}", order, headers=PATCH)
+            self.assertEqual(answer.status, 200, answer)
+
+        set_all(Site1, ["old"])
+        STACK.until("Site2 has the tag", lambda: self.at(Site2).get("tags") == ["old"])
+        STACK.cut(Site1, Site2)
+        try:
+            answer = STACK.client(Site1).ask("DELETE", "image", f"/images/{self.image}/tags/old")
+            self.assertEqual(answer.status, 204, answer)
+            set_all(Site2, ["new", "old"])
+        finally:
+            STACK.heal()
+        for site in (Site1, Site2):
+            STACK.until(f"{site} has one tag", lambda site=site: self.at(site).get("tags") == ["new"])
+
     def test_it_belongs_to_the_project_of_that_name_at_each_site(self):
         for site in (Site1, Site2):
             self.assertEqual(self.at(site)["owner"], STACK.client(site).project_id)

@@ -9,6 +9,7 @@ mod memory;
 mod openstack_command;
 mod operations_command;
 mod replicas_command;
+mod reservations_command;
 mod run_command;
 mod running;
 mod scope_command;
@@ -68,6 +69,9 @@ enum Command {
     /// What sites still have to execute, and what is in doubt.
     #[command(subcommand)]
     Operations(operations_command::OperationsCommand),
+    /// Names that writes to exactly one of several sites have reserved.
+    #[command(subcommand)]
+    Reservations(reservations_command::ReservationsCommand),
     /// Put Archipel in front of an OpenStack.
     #[command(subcommand)]
     Openstack(openstack_command::OpenstackCommand),
@@ -93,6 +97,7 @@ fn main() -> ExitCode {
         Command::Status(command) => command.run(),
         Command::Replicas(command) => command.run(),
         Command::Operations(command) => command.run(),
+        Command::Reservations(command) => command.run(),
         Command::Openstack(command) => command.run(),
         Command::Scope(command) => command.run(),
     };

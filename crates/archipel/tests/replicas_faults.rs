@@ -11,7 +11,7 @@ use sample::wan::Cut;
 use serde_json::{Value, json};
 use support::ask;
 use support::fleet::{Common, Fleet, until};
-use support::ledger::{Ledger, Mishap, PROFILE};
+use support::ledger::{self, Ledger, Mishap, PROFILE};
 
 const SITES: usize = 3;
 const ACCOUNTS: usize = 2;
@@ -54,10 +54,10 @@ struct Checker {
 }
 
 impl Checker {
-    fn start(seed: u64) -> Checker {
+    fn start(seed: u64, profile: &str) -> Checker {
         let ledgers: Vec<Ledger> = (0..SITES).map(Ledger::start).collect();
         let profiles = tempfile::tempdir().unwrap();
-        std::fs::write(profiles.path().join("ledger.toml"), PROFILE).unwrap();
+        std::fs::write(profiles.path().join("ledger.toml"), profile).unwrap();
         let head = format!("profile = \"ledger\"\nprofiles = {:?}\n", profiles.path().display().to_string());
         let tables = "[timeouts]\nconnect = \"300ms\"\npeer_response = \"1s\"\nresponse = \"2s\"\n";
         let services: Vec<_> = ledgers.iter().map(|ledger| ledger.address).collect();
@@ -145,10 +145,13 @@ impl Checker {
         })
     }
 
-    fn check(&self) {
+    /// Waits until every site is done, with an operator or without, and looks at what is there.
+    fn check(&self, operator: bool) {
         self.fleet.until_met();
         until("nothing waits", || {
-            self.settle();
+            if operator {
+                self.settle();
+            }
             self.nothing_waits()
         });
         let first = self.ledgers[0].accounts();
@@ -179,11 +182,24 @@ impl Checker {
 #[test]
 fn whatever_breaks_replicas_end_equal_and_every_acknowledged_write_is_there_once() {
     for seed in seeds() {
-        let mut checker = Checker::start(seed);
+        let mut checker = Checker::start(seed, PROFILE);
         checker.make();
         for _ in 0..ROUNDS {
             checker.round();
         }
-        checker.check();
+        checker.check(true);
+    }
+}
+
+/// The same faults, and nobody settles anything.
+#[test]
+fn a_service_that_shows_what_it_executed_needs_no_operator() {
+    for seed in seeds() {
+        let mut checker = Checker::start(seed, &ledger::probed());
+        checker.make();
+        for _ in 0..ROUNDS {
+            checker.round();
+        }
+        checker.check(false);
     }
 }

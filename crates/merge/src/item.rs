@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::check::Watch;
 use crate::page::Page;
+use crate::tellers::Mark;
 
 /// The way to a field through objects: `metadata.name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +43,17 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     pub(crate) fn new(list: &List, page: &Page) -> Wanted {
+        Wanted::with(list, page.order.iter().flat_map(|order| order.fields().cloned()))
+    }
+
+    /// What identifies items, and nothing else.
+    pub(crate) fn of_ids(list: &List) -> Wanted {
+        Wanted::with(list, None.into_iter())
+    }
+
+    fn with(list: &List, order: impl Iterator<Item = Path>) -> Wanted {
         let mut fields = vec![Path::new(&list.id)];
-        fields.extend(page.order.iter().flat_map(|order| order.fields().cloned()));
+        fields.extend(order);
         let names = fields.iter().filter_map(|path| path.0.first()).chain(&list.tag);
         let lengths = names.fold(0, |lengths, name| lengths | length_bit(name.as_bytes()));
         Wanted { fields, tag: list.tag.clone(), lengths }
@@ -60,6 +70,8 @@ pub(crate) struct Item {
     pub(crate) bytes: Bytes,
     fields: Fields,
     form: Form,
+    /// How long it is without its mark and its last brace, if it is marked.
+    marked: Option<usize>,
 }
 
 /// The fields of an item, in the order in which they were wanted. Most often that is one, its id.
@@ -110,6 +122,20 @@ impl Item {
         self.fields.rest.get(field.checked_sub(1)?)?.as_ref()
     }
 
+    /// Looks for its mark, which is told to nobody.
+    pub(crate) fn look_for(&mut self, mark: &Mark) {
+        self.marked = mark.find(&self.bytes).filter(|_| self.form != Form::NoObject);
+    }
+
+    pub(crate) fn is_marked(&self) -> bool {
+        self.marked.is_some()
+    }
+
+    /// The sources that have it, if it is marked.
+    pub(crate) fn sources(&self, mark: &Mark) -> Option<impl Fn(usize) -> bool + use<'_>> {
+        self.marked.map(|_| mark.sources(&self.bytes))
+    }
+
     /// The same item, that keeps nothing in memory beside itself.
     pub(crate) fn detached(self) -> Item {
         Item { bytes: Bytes::copy_from_slice(&self.bytes), ..self }
@@ -138,13 +164,18 @@ impl Item {
     /// Writes the item, with a member (`"name":"site"`) if it is an object without it. The rest of it stays
     /// as the site wrote it.
     pub(crate) fn write(&self, member: Option<&[u8]>, out: &mut Vec<u8>) {
-        match (member, self.form, self.bytes.strip_suffix(b"}")) {
+        let marked = self.marked.and_then(|open| self.bytes.get(..open));
+        match (member, self.form, marked.or(self.bytes.strip_suffix(b"}"))) {
             (Some(member), Form::Object { empty }, Some(open)) => {
                 out.extend_from_slice(open);
                 if !empty {
                     out.push(b',');
                 }
                 out.extend_from_slice(member);
+                out.push(b'}');
+            }
+            (_, _, Some(open)) if self.marked.is_some() => {
+                out.extend_from_slice(open);
                 out.push(b'}');
             }
             _ => out.extend_from_slice(&self.bytes),
@@ -186,7 +217,7 @@ impl Reading {
             Some(b'{') => Form::Object { empty: !self.has_members },
             _ => Form::NoObject,
         };
-        Item { bytes, fields: self.fields, form }
+        Item { bytes, fields: self.fields, form, marked: None }
     }
 }
 

@@ -1,17 +1,19 @@
 //! The marker of a page over several sites: each site's own position, in one word.
 //!
-//! It is `a1`, then in base64 for URLs: per site its name and position, and a checksum. The checksum is
-//! against accidents only. A forged marker reaches no more than the sites' own markers do, since a position
-//! is only ever sent as a query parameter to the site it names.
+//! It is `a1`, then in base64 for URLs: per site its name and position, and a checksum; or `a2`, with the sites that tell
+//! what several have before the positions. The checksum is against accidents only. A forged marker reaches no more than
+//! the sites' own markers do, since a position is only ever sent as a query parameter to the site it names.
 
 use std::collections::BTreeMap;
 
 use data_encoding::BASE64URL_NOPAD;
 
 use crate::error::Refused;
+use crate::tellers::{Lacking, Teller};
 
-/// The version, which changes with the form.
+/// The version, which changes with the form: without tellers, and with them.
 const VERSION: &str = "a1";
+const WITH_TELLERS: &str = "a2";
 
 /// More than URLs can carry.
 const MOST_BYTES: usize = 64 << 10;
@@ -43,8 +45,16 @@ const UUID: u8 = 3;
 const PLAIN_UUID: u8 = 4;
 const SKIPS: u8 = 0x10;
 
-pub(crate) fn write(positions: &Positions) -> String {
+pub(crate) fn write<'t>(positions: &Positions, tellers: impl Iterator<Item = &'t Teller>) -> String {
     let mut bytes = Vec::new();
+    let tellers: Vec<&Teller> = tellers.collect();
+    if !tellers.is_empty() {
+        put_number(&mut bytes, tellers.len() as u64);
+        for teller in &tellers {
+            put(&mut bytes, teller.site.as_bytes());
+            teller.lacking.write(&mut bytes);
+        }
+    }
     for (site, position) in positions {
         put(&mut bytes, site.as_bytes());
         let skips = if position.skip > 0 { SKIPS } else { 0 };
@@ -65,28 +75,41 @@ pub(crate) fn write(positions: &Positions) -> String {
             put_number(&mut bytes, position.skip);
         }
     }
-    bytes.extend(checksum(&bytes));
-    format!("{VERSION}{}", BASE64URL_NOPAD.encode(&bytes))
+    bytes.extend(checksum(&bytes, !tellers.is_empty()));
+    let version = if tellers.is_empty() { VERSION } else { WITH_TELLERS };
+    format!("{version}{}", BASE64URL_NOPAD.encode(&bytes))
 }
 
-pub(crate) fn read(text: &str) -> Result<Positions, Refused> {
+pub(crate) fn read(text: &str) -> Result<(Positions, Vec<Teller>), Refused> {
     let refused = |why| Refused::Marker { why };
-    let coded = text.strip_prefix(VERSION).ok_or(refused("is not one of a merged list"))?;
+    let (coded, has_tellers) = match text.strip_prefix(WITH_TELLERS) {
+        Some(coded) => (coded, true),
+        None => (text.strip_prefix(VERSION).ok_or(refused("is not one of a merged list"))?, false),
+    };
     if coded.len() > MOST_BYTES {
         return Err(refused("is too long"));
     }
     let bytes = BASE64URL_NOPAD.decode(coded.as_bytes()).map_err(|_| refused("is damaged"))?;
     let (body, sum) = bytes.split_last_chunk::<4>().ok_or(refused("is damaged"))?;
-    if checksum(body) != *sum {
+    if checksum(body, has_tellers) != *sum {
         return Err(refused("is damaged"));
     }
     let mut positions = Positions::new();
     let mut rest = body;
+    let tellers = if has_tellers { tellers(&mut rest).ok_or(refused("is damaged"))? } else { Vec::new() };
     while !rest.is_empty() {
         let (site, position) = entry(&mut rest).ok_or(refused("is damaged"))?;
         positions.insert(site, position);
     }
-    Ok(positions)
+    Ok((positions, tellers))
+}
+
+fn tellers(rest: &mut &[u8]) -> Option<Vec<Teller>> {
+    let mut tellers = Vec::new();
+    for _ in 0..get_number(rest)? {
+        tellers.push(Teller { site: get(rest)?, lacking: Lacking::read(rest)? });
+    }
+    Some(tellers)
 }
 
 fn entry(rest: &mut &[u8]) -> Option<(String, Position)> {
@@ -132,18 +155,18 @@ fn dashed(digits: &[u8]) -> String {
     text
 }
 
-fn put(bytes: &mut Vec<u8>, text: &[u8]) {
+pub(crate) fn put(bytes: &mut Vec<u8>, text: &[u8]) {
     put_number(bytes, text.len() as u64);
     bytes.extend_from_slice(text);
 }
 
-fn get(rest: &mut &[u8]) -> Option<String> {
+pub(crate) fn get(rest: &mut &[u8]) -> Option<String> {
     let length = usize::try_from(get_number(rest)?).ok()?;
     String::from_utf8(rest.split_off(..length)?.to_vec()).ok()
 }
 
 /// Seven bits a byte, the least first.
-fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
+pub(crate) fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
     let low = |number: u64| number.to_le_bytes()[0];
     while number > 0x7f {
         bytes.push(low(number) | 0x80);
@@ -152,7 +175,7 @@ fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(low(number));
 }
 
-fn get_number(rest: &mut &[u8]) -> Option<u64> {
+pub(crate) fn get_number(rest: &mut &[u8]) -> Option<u64> {
     let mut number = 0_u64;
     for shift in (0..63).step_by(7) {
         let byte = rest.split_off_first()?;
@@ -164,10 +187,10 @@ fn get_number(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// FNV-1a.
-fn checksum(bytes: &[u8]) -> [u8; 4] {
+/// FNV-1a, which begins elsewhere for each version.
+fn checksum(bytes: &[u8], has_tellers: bool) -> [u8; 4] {
     let mix = |sum: u32, byte: &u8| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
-    bytes.iter().fold(0x811c_9dc5, mix).to_le_bytes()
+    bytes.iter().fold(0x811c_9dc5 ^ u32::from(has_tellers), mix).to_le_bytes()
 }
 
 #[cfg(test)]
@@ -187,14 +210,21 @@ mod tests {
         prop_oneof![Just(Position::done()), open]
     }
 
+    fn teller() -> impl Strategy<Value = Teller> {
+        let ids = proptest::collection::btree_set(".{0,40}", 0..4).prop_map(Lacking::These);
+        let lacking = prop_oneof![Just(Lacking::Many), ids];
+        (".{0,20}", lacking).prop_map(|(site, lacking)| Teller { site, lacking })
+    }
+
     proptest! {
         #[test]
         fn a_marker_reads_back_and_needs_no_escape_in_a_url(
             positions in proptest::collection::btree_map(".{0,20}", position(), 0..8),
+            tellers in proptest::collection::vec(teller(), 0..4),
         ) {
-            let text = write(&positions);
+            let text = write(&positions, tellers.iter());
             prop_assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'));
-            prop_assert_eq!(read(&text).unwrap(), positions);
+            prop_assert_eq!(read(&text).unwrap(), (positions, tellers));
         }
 
         #[test]
@@ -203,7 +233,7 @@ mod tests {
                 "Site1".to_owned(),
                 Position { done: false, after: Some("0aef01d5-1b5b-4d5a-9f0a-2c9f3f4f7b11".into()), skip: 3 },
             )]);
-            let text = write(&positions);
+            let text = write(&positions, None.into_iter());
             let mut damaged = text.clone();
             let at = at % text.len();
             damaged.replace_range(at..=at, &to);
@@ -212,7 +242,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_as_a_marker_is_refused_or_read(text in "a1[A-Za-z0-9_-]{0,60}|.{0,40}") {
+        fn any_text_as_a_marker_is_refused_or_read(text in "a[12][A-Za-z0-9_-]{0,60}|.{0,40}") {
             let _ = read(&text);
         }
     }
@@ -222,8 +252,8 @@ mod tests {
         let marker = |after: &str| {
             let position = Position { done: false, after: Some(after.into()), skip: 0 };
             let positions = Positions::from([("Site1".to_owned(), position)]);
-            let text = write(&positions);
-            assert_eq!(read(&text).unwrap(), positions);
+            let text = write(&positions, None.into_iter());
+            assert_eq!(read(&text).unwrap().0, positions);
             text.len()
         };
         let (dashed, plain) = ("0aef01d5-1b5b-4d5a-9f0a-2c9f3f4f7b11", "0aef01d51b5b4d5a9f0a2c9f3f4f7b11");
@@ -247,6 +277,6 @@ mod tests {
             let after = format!("{index:08x}-1b5b-4d5a-9f0a-2c9f3f4f7b11");
             (format!("Site{index}"), Position { done: false, after: Some(after), skip: 0 })
         };
-        assert!(write(&(0..100).map(site).collect()).len() < 4000);
+        assert!(write(&(0..100).map(site).collect(), None.into_iter()).len() < 4000);
     }
 }

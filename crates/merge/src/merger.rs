@@ -16,7 +16,7 @@ use profile::{List, Next};
 use crate::coding::Decoder;
 use crate::early::Ahead;
 use crate::error::{Broken, Fault};
-use crate::item::Wanted;
+use crate::item::{Item, Wanted};
 use crate::limits::Limits;
 use crate::marker::Position;
 use crate::order::Rank;
@@ -28,7 +28,6 @@ use crate::tree::Merged;
 
 pub use copies::Same;
 use copies::{Copies, Telling};
-use losing::Run;
 
 /// How large a chunk of the answer becomes before it is given out.
 const CHUNK_BYTES: usize = 16 << 10;
@@ -42,6 +41,8 @@ pub struct Head<'a> {
     pub content_encoding: Option<&'a str>,
     /// `Link`, or the header that the profile names instead ([`Merger::link_header`]).
     pub link: Option<&'a str>,
+    /// What the source says of what several have, if it marks that ([`Unconfirmed`](crate::Unconfirmed)).
+    pub unconfirmed: Option<&'a str>,
 }
 
 /// What happens when a source fails after a part of the answer was given out.
@@ -97,8 +98,9 @@ pub struct Merger {
     /// Nothing is given out before the end, since a header tells the next page.
     hold: bool,
     given: bool,
-    /// Which slots' items are in what is not given out yet, where each run of them begins and ends.
-    runs: Vec<Run>,
+    /// What is behind each slot, in its order, as long as nothing was given out, and how long it is.
+    log: Vec<(usize, Item)>,
+    logged: usize,
     copies: Copies,
     header: Option<(String, String)>,
 }
@@ -160,7 +162,8 @@ impl Merger {
             out: Vec::new(),
             hold: false,
             given: false,
-            runs: Vec::new(),
+            log: Vec::new(),
+            logged: 0,
             copies: Copies::default(),
             header: None,
         }
@@ -185,6 +188,7 @@ impl Merger {
                 slot.status = Status::Open;
                 slot.json = head.content_type.map_or(Json::Unsaid, is_json);
                 slot.link = head.link.and_then(of_header);
+                slot.unconfirmed = head.unconfirmed.map(str::to_owned);
                 slot.lane.open(decoder);
             }
             Err(fault) => slot.fail(fault),
@@ -315,9 +319,7 @@ impl Merger {
     }
 
     fn chunk(&mut self) -> Pull {
-        self.given = true;
-        self.runs = Vec::new();
-        self.copies.given();
+        self.given_out();
         // The next may be a little longer than it should.
         let room = if self.phase == Phase::Merging { CHUNK_BYTES + CHUNK_BYTES / 8 } else { 0 };
         Pull::Chunk(Bytes::from(std::mem::replace(&mut self.out, Vec::with_capacity(room))))
@@ -330,18 +332,21 @@ impl Merger {
         }
     }
 
-    /// Reads a slot on to its next item. A slot that fails is dry.
+    /// Reads a slot on to its next item. A slot that fails once something was given out is dry.
     fn fill(&mut self, index: usize) -> Result<Ready, Broken> {
         let Some(slot) = self.slots.get_mut(index) else { return Ok(Ready::Dry) };
         let before = slot.lane.dry;
-        match slot.fill(&self.wanted) {
+        match slot.fill(&self.wanted, self.page.mark.as_ref()) {
             Ok(ready) => {
                 if slot.lane.dry && !before {
                     self.note_next(index);
                 }
                 Ok(ready)
             }
-            Err(fault) => self.lose(index, fault).map(|()| Ready::Dry),
+            Err(fault) => {
+                let failed = if self.given { Ready::Dry } else { Ready::Lost };
+                self.lose(index, fault).map(|()| failed)
+            }
         }
     }
 
@@ -359,6 +364,7 @@ impl Merger {
         while let Some(index) = self.unready.last().copied() {
             match self.fill(index)? {
                 Ready::Blocked => return Ok(Progress::Blocked),
+                Ready::Lost => return Ok(Progress::Going),
                 Ready::Dry => {
                     self.unready.pop();
                     if self.slots.get(index).is_some_and(|slot| slot.is_open() && slot.more) {
@@ -390,36 +396,38 @@ impl Merger {
         Ok(Progress::Going)
     }
 
-    /// Writes a slot's item, unless it is a copy of one that was told.
+    /// Writes a slot's item, unless another source tells it.
     fn tell(&mut self, index: usize) {
         let Some(slot) = self.slots.get_mut(index) else { return };
         // A slot may have failed since it had this item.
         let Some(item) = slot.tell() else { return };
-        let (id, tag) = match self.copies.look(|| slot.last(), self.list.tag.as_ref()) {
-            Telling::Alone => (None, None),
-            Telling::First(id, tag) => (Some(id), tag),
-            Telling::Again(id) => {
-                if !self.given {
-                    let mut bytes = Vec::new();
-                    item.write(slot.tag.as_deref(), &mut bytes);
-                    self.copies.spare(id, index, bytes);
-                }
-                return;
-            }
+        if self.is_left_out(index, &item) {
+            return self.log(index, item);
+        }
+        let Some(slot) = self.slots.get_mut(index) else { return };
+        let Telling::Told(tag) = self.copies.look(slot.last(), self.list.tag.as_ref()) else {
+            return self.log(index, item);
         };
+        slot.written += 1;
         if self.items == 0 {
             begin(&self.shape, &mut self.out);
         } else {
             self.out.push(b',');
         }
         self.items += 1;
-        let start = self.out.len();
         item.write(tag.as_deref().or(slot.tag.as_deref()), &mut self.out);
-        self.ran(index, start, id);
+        self.log(index, item);
+    }
+
+    /// Whether an item that its slot has just told is another's to tell.
+    fn is_left_out(&self, index: usize, item: &Item) -> bool {
+        let id = self.slots.get(index).filter(|_| item.is_marked()).and_then(Slot::last);
+        id.is_some_and(|id| self.is_of_another(index, item, id))
     }
 }
 
-fn begin(shape: &Shape, out: &mut Vec<u8>) {
+/// The start of a list, up to its first item.
+pub(crate) fn begin(shape: &Shape, out: &mut Vec<u8>) {
     if let Shape::Member(name) = shape {
         out.push(b'{');
         out.extend_from_slice(serde_json::Value::from(name.as_str()).to_string().as_bytes());

@@ -8,6 +8,7 @@ use crate::error::Refused;
 use crate::marker::{self, Position, Positions};
 use crate::order::Order;
 use crate::query;
+use crate::tellers::{Mark, Tellers};
 use crate::tree::Merged;
 
 /// The client's request, as the next page's URL is made of it.
@@ -33,6 +34,10 @@ pub struct Page {
     pub(crate) asked: Vec<Asked>,
     /// Positions of sites that are not among the sources now. They may be again.
     others: Positions,
+    /// How sources mark what several have, if they are asked to.
+    pub(crate) mark: Option<Mark>,
+    /// Who tells what several have, as earlier pages fixed it.
+    pub(crate) tellers: Tellers,
 }
 
 /// What is asked of one source.
@@ -57,6 +62,8 @@ impl Page {
             paged: false,
             asked: Vec::new(),
             others: Positions::new(),
+            mark: None,
+            tellers: Tellers::default(),
         };
         if let Some(paging) = &list.paging {
             if let Some(name) = paging.refuse.iter().find(|name| query::first(text, name).is_some()) {
@@ -67,7 +74,11 @@ impl Page {
             page.limit = limit.filter(|limit| *limit > 0);
             let marker = query::first(text, &paging.marker).filter(|marker| !marker.is_empty());
             page.paged = page.limit.is_some() || marker.is_some();
-            page.others = marker.map_or(Ok(Positions::new()), |marker| marker::read(&marker))?;
+            if let Some(marker) = marker {
+                let (positions, tellers) = marker::read(&marker)?;
+                page.others = positions;
+                page.tellers = Tellers::fixed(tellers, sites);
+            }
         }
         let used = tree.leaves();
         let unique: BTreeSet<usize> =
@@ -81,6 +92,19 @@ impl Page {
             return Err(Refused::Marker { why: "has nothing left at these sites" });
         }
         Ok(page)
+    }
+
+    /// Sources mark what several have in this way.
+    #[must_use]
+    pub fn marked(mut self, mark: Mark) -> Page {
+        self.mark = Some(mark);
+        self
+    }
+
+    /// Sources that earlier pages left something to, and that have more to tell. A page without one lacks what it tells.
+    pub fn owing(&self) -> impl Iterator<Item = usize> {
+        let owes = |source: &usize| self.asked.get(*source).is_some_and(|asked| !asked.position.done);
+        self.tellers.sources().filter(owes)
     }
 
     /// The query to send to a source, or none if there is nothing to ask of it.
@@ -98,7 +122,7 @@ impl Page {
     }
 
     /// The marker of the next page, or none if nothing is left or nothing would change.
-    pub(crate) fn marker(&self, next: &[Position]) -> Option<String> {
+    pub(crate) fn marker(&self, next: &[Position], tellers: &Tellers) -> Option<String> {
         let moved = self.asked.iter().zip(next).any(|(asked, next)| asked.position != *next);
         if !moved || next.iter().all(|position| position.done) {
             return None;
@@ -109,7 +133,7 @@ impl Page {
                 positions.insert(asked.site.clone(), next.clone());
             }
         }
-        Some(marker::write(&positions))
+        Some(marker::write(&positions, tellers.sites()))
     }
 }
 

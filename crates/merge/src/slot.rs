@@ -14,6 +14,7 @@ use crate::limits::Limits;
 use crate::marker::Position;
 use crate::page::{Asked, has_tokens};
 use crate::scan::Shape;
+use crate::tellers::Mark;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
@@ -40,6 +41,8 @@ pub(crate) enum Ready {
     Head,
     Dry,
     Blocked,
+    /// It was lost, and the answer begins anew without it.
+    Lost,
 }
 
 #[derive(Debug)]
@@ -63,12 +66,17 @@ pub(crate) struct Slot {
     pub(crate) next: Option<Told>,
     /// There is more after this answer.
     pub(crate) more: bool,
+    /// Its word on what several have, if it marks that.
+    pub(crate) unconfirmed: Option<String>,
     /// `"scope_site":"Site1"`, if items are tagged.
     pub(crate) tag: Option<Vec<u8>>,
     pub(crate) head: Option<Item>,
     pub(crate) held: VecDeque<Item>,
     skip: u64,
+    /// How many items are behind it: told, or left to another.
     told: u64,
+    /// How many of these are in the answer.
+    pub(crate) written: u64,
     /// The bytes of the id of the item that was told last, if it has one.
     last: Option<Vec<u8>>,
 }
@@ -88,11 +96,13 @@ impl Slot {
             link: None,
             next: None,
             more: false,
+            unconfirmed: None,
             tag: tag.map(|name| item::tag(name, &asked.site)),
             head: None,
             held: VecDeque::new(),
             skip: asked.position.skip,
             told: 0,
+            written: 0,
             last: None,
         }
     }
@@ -136,12 +146,12 @@ impl Slot {
     }
 
     /// Reads on until there is an item to tell.
-    pub(crate) fn fill(&mut self, wanted: &Wanted) -> Result<Ready, Fault> {
+    pub(crate) fn fill(&mut self, wanted: &Wanted, mark: Option<&Mark>) -> Result<Ready, Fault> {
         if !self.is_open() {
             return Ok(Ready::Dry);
         }
         while self.head.is_none() {
-            let item = if self.unique {
+            let mut item = if self.unique {
                 match self.held.pop_front() {
                     Some(item) => item,
                     None => return Ok(Ready::Dry),
@@ -155,9 +165,12 @@ impl Slot {
             };
             if self.skip > 0 {
                 self.skip -= 1;
-            } else {
-                self.head = Some(item);
+                continue;
             }
+            if let Some(mark) = mark {
+                item.look_for(mark);
+            }
+            self.head = Some(item);
         }
         Ok(Ready::Head)
     }
@@ -175,10 +188,23 @@ impl Slot {
         std::str::from_utf8(self.last.as_deref()?).ok()
     }
 
-    /// Takes back what was told; how much it was.
-    pub(crate) fn take_back(&mut self) {
+    /// The id of the item to tell.
+    pub(crate) fn head_id(&self) -> Option<String> {
+        self.head.as_ref()?.id()
+    }
+
+    /// Nothing is behind it any more: it begins anew with these items, which it had told.
+    pub(crate) fn begin_anew(&mut self, told: impl DoubleEndedIterator<Item = Item>) {
         self.last = None;
-        self.told = 0;
+        (self.told, self.written) = (0, 0);
+        if !self.is_open() {
+            return;
+        }
+        let queue = if self.unique { &mut self.held } else { &mut self.ahead };
+        if let Some(head) = self.head.take() {
+            queue.push_front(head);
+        }
+        told.rev().for_each(|item| queue.push_front(item));
     }
 
     pub(crate) fn has_told(&self) -> bool {
@@ -214,8 +240,8 @@ impl Slot {
         if start.done || whole && !self.more {
             return Position::done();
         }
-        // It is known only of what was read to its end; under a `^`, it is an error.
-        if let Some(after) = self.next.as_ref().and_then(|next| next.marker(paging)) {
+        // What was read to its end may have to be told anew. Under a `^`, it is an error.
+        if let Some(after) = self.next.as_ref().filter(|_| whole).and_then(|next| next.marker(paging)) {
             return Position { done: false, after: Some(after), skip: self.skip };
         }
         let told = Position { skip: start.skip + self.told, ..start.clone() };

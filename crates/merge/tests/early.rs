@@ -9,7 +9,8 @@ use drive::{Answer, Dice, Outcome, drive, plan, rest, union};
 use merge::{Early, Head, Late, Limits, Merger, Pull};
 use profile::List;
 
-const JSON: Head<'_> = Head { content_type: Some("application/json"), content_encoding: None, link: None };
+const JSON: Head<'_> =
+    Head { content_type: Some("application/json"), content_encoding: None, link: None, unconfirmed: None };
 
 /// Merges two answers, of the first of which so many bytes were read early.
 fn merge(list: &List, limits: &Limits, bodies: [&str; 2], early: usize, dice: Option<Dice>) -> Outcome {

@@ -21,6 +21,7 @@ use crate::headers;
 use crate::inflow::{Inflow, Live};
 use crate::merging::Merging;
 use crate::replicas::Rewritten;
+use crate::replicas::copies::MarkedBody;
 use crate::upstream::PooledBody;
 
 /// The body of an answer, and what is given back once it has ended.
@@ -44,6 +45,8 @@ enum Source {
     Merged(Option<Bytes>, Box<Merging>),
     /// With the ids that clients know.
     Rewritten(Box<Rewritten>),
+    /// For whoever merges it with other sites' lists.
+    Marked(Box<MarkedBody>),
     /// What was read of a body already, and its rest.
     After(VecDeque<Result<Frame<Bytes>, BoxError>>, Box<AnswerBody>),
 }
@@ -86,6 +89,11 @@ impl AnswerBody {
     /// With the ids that clients know.
     pub(crate) fn rewritten(body: Rewritten) -> AnswerBody {
         AnswerBody { source: Source::Rewritten(Box::new(body)), pause: None, waiting: None, held: None }
+    }
+
+    /// For whoever merges it with other sites' lists.
+    pub(crate) fn marked(body: MarkedBody) -> AnswerBody {
+        AnswerBody { source: Source::Marked(Box::new(body)), pause: None, waiting: None, held: None }
     }
 
     /// The same, after what was read of it already.
@@ -190,6 +198,7 @@ impl Body for AnswerBody {
                 Err(broken) => Poll::Ready(Some(Err(BoxError::from(broken)))),
             },
             Source::Rewritten(body) => body.poll(context),
+            Source::Marked(body) => body.poll(context),
             Source::After(read, body) => match read.pop_front() {
                 Some(frame) => Poll::Ready(Some(frame)),
                 None => Pin::new(&mut **body).poll_frame(context),
@@ -221,6 +230,7 @@ impl Body for AnswerBody {
             Source::Stored(body) => body.is_end_stream(),
             Source::Merged(..) => false,
             Source::Rewritten(body) => body.is_end_stream(),
+            Source::Marked(body) => body.is_end_stream(),
             Source::After(read, body) => read.is_empty() && body.is_end_stream(),
         }
     }
@@ -231,7 +241,7 @@ impl Body for AnswerBody {
             Source::Local(body) => body.size_hint(),
             Source::Peer(body) => body.size_hint(),
             Source::Stored(body) => body.size_hint(),
-            Source::Merged(..) | Source::Rewritten(_) => SizeHint::default(),
+            Source::Merged(..) | Source::Rewritten(_) | Source::Marked(_) => SizeHint::default(),
             Source::After(read, body) => {
                 let data = read.iter().flatten().filter_map(Frame::data_ref);
                 let read: u64 = data.map(|bytes| bytes.len() as u64).sum();

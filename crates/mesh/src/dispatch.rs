@@ -27,6 +27,7 @@ use crate::merging::{self, Chosen, Combine, Reply};
 use crate::problem::{Problem, UNSENT};
 use crate::replicas::group::Group;
 use crate::replicas::walk::{self, At};
+use crate::reservations::{self, Claim};
 use crate::said;
 use crate::settling::Settling;
 
@@ -68,6 +69,8 @@ type Ended = (Leg, Instant, Outcome);
 struct One {
     /// Where it went.
     site: Option<Site>,
+    /// It reserves the name, and is no request to a service.
+    reserves: bool,
     /// While it is under way.
     running: Option<(AbortHandle, Instant)>,
     answer: Option<Response<AnswerBody>>,
@@ -90,6 +93,8 @@ struct Legs {
     /// Cancelled, and not yet reported as ended.
     cancelled: Vec<Leg>,
     timers: BTreeMap<(Instant, usize), Timer>,
+    /// The name that is reserved for this request, where one is.
+    claim: Option<Rc<Claim>>,
     /// What requests to other sites have in common.
     addressed: Option<Box<Parts>>,
     /// What the profile says of answers to this request.
@@ -116,7 +121,8 @@ impl Dispatch {
         let mut effects = Vec::new();
         run.start(&mut effects);
         loop {
-            for effect in std::mem::take(&mut effects) {
+            let mut now = std::mem::take(&mut effects).into_iter();
+            while let Some(effect) = now.next() {
                 match effect {
                     Effect::Send { leg, site } => {
                         legs.pace().await;
@@ -129,6 +135,12 @@ impl Dispatch {
                         self.replicate(&mut legs, leg, sites, level);
                     }
                     Effect::Probe { leg, site } => self.begin(&mut legs, leg, site, true),
+                    Effect::Reserve { leg, site, group } => self.reserve(&mut legs, leg, site, group),
+                    Effect::Release { known } => {
+                        // Who succeeded finds it where it is; who did not may try again.
+                        let done = matches!(now.as_slice(), [Effect::Answer { leg }] if legs.succeeded(*leg));
+                        legs.release(known, !done).await;
+                    }
                     Effect::Cancel { leg } => {
                         if let Some(took) = legs.cancel(leg) {
                             // It took at least so long: else a site that always loses would seem fast.
@@ -227,6 +239,10 @@ impl Dispatch {
             let nothing = Response::new(AnswerBody::full(Bytes::new()));
             return legs.run(leg, began, async move { Ok(nothing) });
         }
+        let listed = self.combine.as_ref().and_then(Combine::listed);
+        if let Some(listed) = listed.filter(|_| !is_here) {
+            listed.write(&mut head);
+        }
         let body = if probe {
             head.method = Method::HEAD;
             head.headers.remove(http::header::CONTENT_LENGTH);
@@ -241,7 +257,11 @@ impl Dispatch {
         let Some(body) = body else { return legs.run(leg, began, async { Err(no_body()) }) };
         let state = Rc::clone(&self.state);
         let scrutiny = if probe { Scrutiny::default() } else { self.scrutiny(legs, &site, is_here) };
+        let claim = legs.claim.clone().filter(|claim| !probe && claim.has(&site));
         if !is_here {
+            if let Some(claim) = &claim {
+                claim.holder.write(&mut head.headers);
+            }
             return legs.judged(
                 leg,
                 began,
@@ -251,10 +271,41 @@ impl Dispatch {
         }
         let (core, service, carried) =
             (Rc::clone(&self.core), Rc::clone(&self.service), self.carried.clone());
+        let listed = listed.cloned();
         // Whose answer it will be is not known yet: none says anything before it.
         legs.judged(leg, began, scrutiny, async move {
-            let at = At::of_client(&core, &state, &service, Some(&carried));
-            walk::local(at, head, body, None).await
+            let of_client = At::of_client(&core, &state, &service, Some(&carried));
+            let at = At { listed: listed.as_ref(), ..of_client };
+            let local = walk::local(at, head, body, None);
+            match claim {
+                None => local.await,
+                Some(claim) => {
+                    let (name, holder) = (Ok(claim.name.clone()), claim.holder.clone());
+                    reservations::execute(core.shared.replicas.as_ref(), name, holder, local).await
+                }
+            }
+        });
+    }
+
+    /// Starts a leg that reserves the name.
+    fn reserve(&self, legs: &mut Legs, leg: Leg, site: Site, group: Vec<Site>) {
+        let began = Instant::now();
+        legs.of(leg).site = Some(site.clone());
+        legs.of(leg).reserves = true;
+        let claim = legs.claim.clone().map_or_else(
+            || {
+                let (service, path) = (&self.service.name, self.head.uri.path());
+                Claim::new(&self.core, &self.state, service, path, self.carried.sender).map(Rc::new)
+            },
+            Ok,
+        );
+        legs.claim = claim.as_ref().ok().cloned();
+        let state = Rc::clone(&self.state);
+        legs.run(leg, began, async move {
+            let held = claim.map_err(LegFailure::refused)?.reserve(&state, &site, &group).await?;
+            let mut response = Response::new(AnswerBody::full(Bytes::new()));
+            *response.status_mut() = if held { StatusCode::OK } else { StatusCode::CONFLICT };
+            Ok(response)
         });
     }
 
@@ -500,9 +551,23 @@ impl Legs {
         }
     }
 
+    /// Says how the request ended, to whoever keeps its claim to a name.
+    async fn release(&mut self, known: bool, wait: bool) {
+        if let Some(claim) = self.claim.take() {
+            claim.release(known, wait).await;
+        }
+    }
+
     fn ended(&mut self, leg: Leg, began: Instant, outcome: Outcome) -> Event {
         let elapsed = began.elapsed();
         match outcome {
+            Ok((response, _)) if self.of(leg).reserves => {
+                Event::Reserved { leg, held: response.status() == StatusCode::OK, elapsed }
+            }
+            Err(failure) if self.of(leg).reserves => {
+                self.last_word = failure.problem.map(|problem| problem.into_response());
+                Event::Failed { leg, sent: failure.sent, why: failure.why, elapsed }
+            }
             // The peer's mesh says that its service did not see it.
             Ok((response, _)) if response.headers().contains_key(UNSENT) => {
                 self.refusal = Some(response);

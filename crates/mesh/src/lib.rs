@@ -34,6 +34,7 @@ mod observe;
 mod paced;
 mod problem;
 mod replicas;
+mod reservations;
 mod route;
 mod said;
 mod settings;
@@ -54,8 +55,9 @@ pub use settings::{
 /// Replicated resources, for whoever administers a site.
 pub mod replication {
     pub use crate::replicas::admin::{
-        Change, Compared, Condition, Counts, Fate, Handle, Has, Level, OpId, Pending, Refused, Replica,
-        Resource, Stand, Transfer, Unchangeable, Waiting,
+        Change, Compared, Condition, Counts, Fate, Handle, Has, Held, Level, OpId, Pending, Refusal, Refused,
+        Replica, ReplicaState, Reservation, ReservationState, Resource, Stand, Transfer, Unchangeable,
+        Waiting, Withheld,
     };
 }
 pub use sites::{Fixed, Sites, Standing};

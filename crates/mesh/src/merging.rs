@@ -18,9 +18,10 @@ use profile::{List, Profile};
 use scope::{Plan, Site};
 
 use crate::body::AnswerBody;
+use crate::carry::Carry;
 use crate::problem::Problem;
 use crate::replicas::Replicas;
-use crate::replicas::copies::{self, Copies};
+use crate::replicas::copies::{self, Copies, Listed};
 use crate::said;
 
 use tree::{Sources, has_conflict, is_unique, joins, merged, tree_of};
@@ -61,11 +62,20 @@ pub(crate) struct Combine {
     how: How,
     path: String,
     copies: Option<Copies>,
+    /// What sites are told so that they mark what several have.
+    listed: Option<Listed>,
 }
 
 enum How {
     List(Box<(Rc<List>, Page)>),
     Totals(Box<profile::Totals>),
+}
+
+/// How a request came.
+#[derive(Clone, Copy)]
+pub(crate) struct Asking<'a> {
+    pub(crate) tls: bool,
+    pub(crate) carry: &'a Carry,
 }
 
 /// The answers that a run chose, by leg.
@@ -131,7 +141,7 @@ impl Combine {
         service: &str,
         head: &Parts,
         replicas: Option<(&Replicas, Option<&str>)>,
-        tls: bool,
+        asked: Asking<'_>,
     ) -> Result<Option<Combine>, Problem> {
         let path = head.uri.path();
         if head.method != http::Method::GET || !joins(plan) {
@@ -141,12 +151,12 @@ impl Combine {
         let tree = tree_of(plan, &mut sources);
         if let Some(totals) = profile.totals(service, path) {
             let how = How::Totals(Box::new(totals.clone()));
-            return Ok(Some(Combine { sources, how, path: path.to_owned(), copies: None }));
+            return Ok(Some(Combine { sources, how, path: path.to_owned(), copies: None, listed: None }));
         }
         let Some(list) = profile.lists.of(service, path) else { return Ok(None) };
         let host = head.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let request = merge::Request {
-            origin: format!("{}://{host}", if tls { "https" } else { "http" }),
+            origin: format!("{}://{host}", if asked.tls { "https" } else { "http" }),
             path: path.to_owned(),
             query: head.uri.query().unwrap_or_default().to_owned(),
         };
@@ -160,10 +170,24 @@ impl Combine {
                 .detail(refused.to_string())
                 .unsent()
         })?;
+        // What is not replicated anywhere is marked nowhere, and nobody is asked to.
+        let listed = profile.kinds.any(service).then(|| {
+            let target = head.uri.path_and_query().map_or(path, |target| target.as_str());
+            Listed::new(asked.carry.secret_of(target), sources.sites.clone())
+        });
+        let page = match &listed {
+            Some(listed) => page.marked(listed.mark()),
+            None => page,
+        };
         let copies =
             replicas.and_then(|(replicas, owner)| Copies::of(&profile.kinds, replicas, service, owner));
         let how = How::List(Box::new((Rc::new(list), page)));
-        Ok(Some(Combine { sources, how, path: path.to_owned(), copies }))
+        Ok(Some(Combine { sources, how, path: path.to_owned(), copies, listed }))
+    }
+
+    /// What the sites of this list are told of it.
+    pub(crate) fn listed(&self) -> Option<&Listed> {
+        self.listed.as_ref()
     }
 
     /// Whether it is known to be a list before any site has answered.
@@ -221,7 +245,7 @@ impl Combine {
         // Who has told all it has said nothing of this page.
         chosen.asked.retain(|asked| self.asks(&asked.site));
         chosen.legs.retain(|reply| self.asks(&reply.site));
-        let Combine { sources, how, copies, path } = self;
+        let Combine { sources, how, copies, path, .. } = self;
         // Where no more than one says that it has replicated ones, this site's own word counts.
         let replicated = chosen.legs.iter().filter(|reply| copies::has_some(reply.answer.headers())).count();
         let rule = copies
@@ -253,6 +277,8 @@ impl Sources {
         let Chosen { answer, legs, mut partial, mut asked } = chosen;
         let places: BTreeMap<Leg, usize> =
             legs.iter().filter_map(|reply| Some((reply.leg, self.of(&reply.site)?))).collect();
+        // What earlier pages left to a site that is not there now, nobody else tells.
+        partial |= page.owing().any(|source| !places.values().any(|there| *there == source));
         let mut merger = Merger::new(list, merged(&answer, &places), page, Limits::default(), Late::Abort);
         if let Some(rule) = rule {
             merger = merger.once(rule);
@@ -278,7 +304,12 @@ impl Sources {
             partial = true;
             unfounded |= heads.iter().any(|(leg, other, _)| *other == source && is_unique(&answer, *leg));
             heads.retain(|(_, other, _)| *other != source);
-            self.note(source, fault, &mut asked);
+            self.note(source, if *fault == Fault::Lost { Why::Reset } else { Why::Protocol }, &mut asked);
+        }
+        // What a site has is in the list, and nobody knows what the others lack of it.
+        for source in merging.merger.unread() {
+            partial = true;
+            self.note(source, Why::Protocol, &mut asked);
         }
         match begin {
             // Which items are unique cannot be told without one that has a say in it.
@@ -318,7 +349,8 @@ impl Sources {
                 None => heads.push((leg, source, head)),
                 Some((_, fault)) => {
                     partial = true;
-                    self.note(source, fault, &mut asked);
+                    let why = if *fault == Fault::Lost { Why::Reset } else { Why::Protocol };
+                    self.note(source, why, &mut asked);
                 }
             }
         }
@@ -333,11 +365,11 @@ impl Sources {
         Made { response, merged: true, partial }
     }
 
-    /// Says of a site that its answer was of no use.
-    fn note(&self, source: usize, fault: &Fault, asked: &mut [Asked]) {
+    /// Says what is wrong with a site's answer.
+    fn note(&self, source: usize, why: Why, asked: &mut [Asked]) {
         let Some(site) = self.sites.get(source) else { return };
         if let Some(asked) = asked.iter_mut().find(|asked| asked.site == *site) {
-            asked.said = Said::Error(if *fault == Fault::Lost { Why::Reset } else { Why::Protocol });
+            asked.said = Said::Error(why);
         }
     }
 }
@@ -512,6 +544,8 @@ fn head_of<'h>(headers: &'h HeaderMap, link: &str) -> Head<'h> {
         content_type: text(headers, &header::CONTENT_TYPE),
         content_encoding: text(headers, &header::CONTENT_ENCODING),
         link: headers.get(link).and_then(|value| value.to_str().ok()),
+        // One that is no text is there, and cannot be read.
+        unconfirmed: headers.get(&copies::UNCONFIRMED).map(|word| word.to_str().unwrap_or_default()),
     }
 }
 

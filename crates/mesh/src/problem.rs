@@ -106,6 +106,7 @@ impl Problem {
         let kind = match failure {
             Failure::NotFound => "not-found",
             Failure::Conflict => "conflict",
+            Failure::Reserved => "reserved",
             Failure::Unknown => "unknown-outcome",
             Failure::Missing => "missing-answer",
             Failure::Partial => "incomplete",

@@ -8,7 +8,7 @@ use plan::{Asked, Said};
 use scope::Site;
 use serde_json::{Value, json};
 
-use crate::replicas::Stand;
+use crate::replicas::{Held, Stand};
 
 /// Past this only failures are listed: proxies refuse headers that are too long.
 const LONGEST: usize = 4096;
@@ -40,9 +40,13 @@ pub(crate) fn tell(headers: &mut HeaderMap, sites: &[(Site, Stand)]) {
     let words = sites.iter().map(|(site, stand)| match stand {
         Stand::Done(Some(status)) => format!("\"{site}\";status={status}"),
         Stand::Done(None) => format!("\"{site}\";done"),
-        Stand::Pending => format!("\"{site}\";pending"),
+        Stand::Pending | Stand::Held(Held::NoCredential | Held::Unsigned | Held::Probing) => {
+            format!("\"{site}\";pending")
+        }
         Stand::Diverged(status) => format!("\"{site}\";diverged;status={status}"),
         Stand::InDoubt => format!("\"{site}\";in-doubt"),
+        Stand::Held(Held::Status(status)) => format!("\"{site}\";pending;status={status}"),
+        Stand::Refused(status) => format!("\"{site}\";refused;status={status}"),
     });
     set(headers, words.collect::<Vec<_>>().join(", "));
     headers.insert(TOLD, HeaderValue::from_static("1"));
@@ -65,8 +69,14 @@ pub(crate) fn stand_json(site: &Site, stand: Stand) -> Value {
         Stand::Pending => ("pending", None),
         Stand::Diverged(status) => ("diverged", Some(status)),
         Stand::InDoubt => ("in-doubt", None),
+        Stand::Held(held) => ("pending", held.status()),
+        Stand::Refused(status) => ("refused", Some(status)),
     };
-    json!({ "site": site.name(), "state": state, "status": status })
+    let mut entry = json!({ "site": site.name(), "state": state, "status": status });
+    if let (Value::Object(fields), Stand::Held(held)) = (&mut entry, stand) {
+        fields.insert("reason".to_owned(), held.to_string().into());
+    }
+    entry
 }
 
 fn failed(asked: &Asked) -> bool {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use omnipaxos::messages::Message as Agreement;
+use omnipaxos::messages::ballot_leader_election::HeartbeatMsg;
 use omnipaxos::{ClusterConfig, OmniPaxos, ServerConfig};
 use scope::Site;
 
@@ -15,6 +16,9 @@ use crate::log::{Log, Origin, Shared, Slot};
 use crate::message::{Message, Payload};
 use crate::orders::{Effect, Needs, Refusal, Settings, Ticket};
 use crate::record::{self, Key, Record};
+
+/// So many rounds of heartbeats may still be answered.
+const ROUNDS: usize = 16;
 
 /// An entry that has no place yet.
 #[derive(Clone, Debug)]
@@ -37,6 +41,12 @@ pub(crate) struct Group {
     links: BTreeMap<u64, Link>,
     /// Ticks since it is here.
     age: u32,
+    /// Ticks since the last round of heartbeats began.
+    beat: u32,
+    /// When each of the last rounds began.
+    rounds: VecDeque<(u32, u32)>,
+    /// Ticks since this leader asked another to lead.
+    resigned: Option<u32>,
     /// Ticks without a leader that this site follows.
     astray: u32,
     /// Proposals and marks since the start.
@@ -65,8 +75,9 @@ impl Group {
         let nodes: Vec<u64> = (1..).take(id.sites.len()).collect();
         let server = ServerConfig {
             pid: me,
-            election_tick_timeout: u64::from(settings.election),
-            resend_message_tick_timeout: u64::from(settings.election),
+            // It is told of rounds, not of ticks: these are as long as messages take.
+            election_tick_timeout: 1,
+            resend_message_tick_timeout: 1,
             buffer_size: 16,
             ..ServerConfig::default()
         };
@@ -84,6 +95,9 @@ impl Group {
             paxos,
             links,
             age: 0,
+            beat: 0,
+            rounds: VecDeque::new(),
+            resigned: None,
             astray: 0,
             number: 0,
             mark: None,
@@ -147,7 +161,10 @@ impl Group {
             Payload::Mark(number) if self.ready => {
                 self.set_mark(Origin { member: from, start: message.stamp.start, number: *number });
             }
-            Payload::Mark(_) | Payload::Given => {}
+            Payload::Lead if self.paxos.get_current_leader().is_some_and(|(leader, _)| leader == from) => {
+                self.paxos.try_become_leader();
+            }
+            Payload::Mark(_) | Payload::Given | Payload::Lead => {}
             Payload::Agreement(_) => {
                 let agreement = message.agreement();
                 let proper = |agreement: &Agreement<Slot>| {
@@ -157,6 +174,9 @@ impl Group {
                 };
                 let decided = self.log.get().head.decided;
                 let agreement = agreement.filter(proper);
+                if let Some(agreement) = &agreement {
+                    self.measure(from, agreement);
+                }
                 if let Some(agreement) = agreement.and_then(|agreement| clipped(agreement, decided)) {
                     self.paxos.handle_incoming(agreement);
                 }
@@ -172,8 +192,16 @@ impl Group {
         }
         self.waiting.iter_mut().for_each(|waiting| waiting.ticks = waiting.ticks.saturating_add(1));
         self.reads.values_mut().for_each(|(_, ticks)| *ticks = ticks.saturating_add(1));
-        self.paxos.tick();
+        self.beat = self.beat.saturating_add(1);
+        if self.beat >= self.round() {
+            self.beat = 0;
+            self.paxos.tick();
+        }
         self.find_back();
+        self.resigned = self
+            .resigned
+            .map(|ticks| ticks.saturating_add(1))
+            .filter(|ticks| *ticks <= self.settings.patience);
         self.turn(effects);
         let late: Vec<u64> =
             self.reads.iter().filter(|(_, read)| read.1 > self.settings.patience).map(|(n, _)| *n).collect();
@@ -185,6 +213,36 @@ impl Group {
         }
         self.forget();
         self.turn(effects);
+    }
+
+    /// The ticks of a round of heartbeats: long enough for all that are heard to answer in it, twice over.
+    fn round(&self) -> u32 {
+        let heard = self.links.values().filter(|link| link.is_heard(self.settings.patience));
+        let Some(longest) = heard.filter_map(Link::round_trip).max() else {
+            return self.settings.election;
+        };
+        let longest = longest.saturating_add(1).saturating_mul(2);
+        longest.clamp(self.settings.shortest, self.settings.patience.max(self.settings.shortest))
+    }
+
+    /// A heartbeat was answered, if this is such an answer: it says how long messages take.
+    fn measure(&mut self, from: u64, agreement: &Agreement<Slot>) {
+        let Agreement::BLE(message) = agreement else { return };
+        let HeartbeatMsg::Reply(reply) = &message.msg else { return };
+        let asked = self.rounds.iter().find(|(round, _)| *round == reply.round).map(|(_, asked)| *asked);
+        if let Some((link, asked)) = self.links.get_mut(&from).zip(asked) {
+            link.answered(self.age.saturating_sub(asked));
+        }
+    }
+
+    /// Has another member lead, if this one does. Until it does, nothing more is given a place.
+    pub(crate) fn hand_over(&mut self, to: &Site, effects: &mut Vec<Effect>) {
+        let Some(node) = member(&self.id, to).filter(|node| *node != self.me) else { return };
+        let heard = self.links.get(&node).is_some_and(|link| link.is_heard(self.settings.patience));
+        if self.ready && heard && self.resigned.is_none() {
+            self.resigned = Some(0);
+            self.send(node, Payload::Lead, effects);
+        }
     }
 
     /// A site that promised to follow a leader which is none, most likely itself before it started again,
@@ -265,7 +323,7 @@ impl Group {
     /// A new leader first sets a mark: it leads once that is committed.
     fn lead(&mut self) {
         if self.paxos.get_current_leader() != Some((self.me, true)) {
-            (self.mark, self.ready) = (None, false);
+            (self.mark, self.ready, self.resigned) = (None, false, None);
         } else if self.mark.is_none() && self.is_settled() {
             self.number = self.number.saturating_add(1);
             let origin = Origin { member: self.me, start: self.start, number: self.number };
@@ -302,9 +360,21 @@ impl Group {
         }
         if !self.ready {
             return match self.others_leader() {
+                // What is sent to a leader that is gone is neither executed nor known not to be.
+                Some(leader) if self.is_overdue(leader) && waiting.ticks <= self.settings.patience => {
+                    Ok(false)
+                }
                 Some(leader) => Err(site(&self.id, leader).map_or(Refusal::NoMajority, Refusal::Elsewhere)),
                 None if waiting.ticks <= self.settings.patience => Ok(false),
                 None => Err(Refusal::NoMajority),
+            };
+        }
+        // Another is about to lead, and is to be asked then.
+        if self.resigned.is_some() {
+            return if waiting.ticks <= self.settings.patience {
+                Ok(false)
+            } else {
+                Err(Refusal::NoMajority)
             };
         }
         let missing = self.missing();
@@ -327,6 +397,22 @@ impl Group {
         others.saturating_add(1) > self.id.sites.len() / 2
     }
 
+    /// Whether a member was silent for longer than its heartbeats take.
+    fn is_overdue(&self, node: u64) -> bool {
+        let round = self.round();
+        self.links.get(&node).is_none_or(|link| {
+            !link.is_heard(round.saturating_add(link.round_trip().unwrap_or(round)).saturating_add(1))
+        })
+    }
+
+    /// Whether a member does not answer: it was silent for long, or for longer than its heartbeats take while another leads.
+    pub(crate) fn has_lost(&self, site: &Site) -> bool {
+        let Some(node) = member(&self.id, site).filter(|node| *node != self.me) else { return false };
+        let silent = self.links.get(&node).is_none_or(|link| !link.is_heard(self.settings.patience));
+        let follows = self.paxos.get_current_leader().is_some_and(|(leader, _)| leader == node);
+        silent || !follows && self.is_overdue(node)
+    }
+
     /// Another member that leads, and was heard of late.
     fn others_leader(&self) -> Option<u64> {
         let (leader, _) = self.paxos.get_current_leader()?;
@@ -341,7 +427,7 @@ impl Group {
 
     /// Whether this site leads, and knows all that was committed before it did.
     pub(crate) fn leads(&self) -> bool {
-        self.ready
+        self.ready && self.resigned.is_none()
     }
 
     /// The leader has all drop what all were given.
@@ -360,6 +446,15 @@ impl Group {
         let mut messages = Vec::new();
         self.paxos.take_outgoing_messages(&mut messages);
         for message in messages {
+            if let Agreement::BLE(heartbeat) = &message
+                && let HeartbeatMsg::Request(request) = &heartbeat.msg
+                && self.rounds.back().is_none_or(|(round, _)| *round != request.round)
+            {
+                self.rounds.push_back((request.round, self.age));
+                if self.rounds.len() > ROUNDS {
+                    self.rounds.pop_front();
+                }
+            }
             self.send(message.get_receiver(), Payload::Agreement(record::encode(&message)), effects);
         }
     }

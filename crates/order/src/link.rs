@@ -5,7 +5,12 @@
 //! and a gap is a loss. The receiver counts losses and tells the count with each of its own messages, so
 //! that both ends learn of each, whatever else is lost.
 
+use std::collections::VecDeque;
+
 use serde::{Deserialize, Serialize};
+
+/// So many heartbeats tell how long a message takes.
+const HEARTBEATS: usize = 4;
 
 /// Where a message belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
@@ -46,6 +51,8 @@ pub(crate) struct Link {
     pub(crate) given: u64,
     /// Ticks since it was last heard.
     pub(crate) silent: u32,
+    /// Ticks that the last heartbeats took there and back, the latest at the end.
+    heartbeats: VecDeque<u32>,
 }
 
 impl Link {
@@ -77,6 +84,20 @@ impl Link {
         let told = std::mem::replace(&mut self.told, stamp.losses) != stamp.losses;
         (self.came, self.silent) = (stamp.number, 0);
         Arrival { counts: true, lost: fresh || gap || told }
+    }
+
+    /// A heartbeat was answered after so many ticks.
+    pub(crate) fn answered(&mut self, ticks: u32) {
+        self.heartbeats.push_back(ticks);
+        if self.heartbeats.len() > HEARTBEATS {
+            self.heartbeats.pop_front();
+        }
+    }
+
+    /// Ticks that a message takes there and back; none where no heartbeat was answered yet. The least of the last few: what waited
+    /// for a cut to end says nothing of the way.
+    pub(crate) fn round_trip(&self) -> Option<u32> {
+        self.heartbeats.iter().min().copied()
     }
 
     /// Whether it was heard within so many ticks.

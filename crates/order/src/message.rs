@@ -29,6 +29,8 @@ pub(crate) enum Payload {
     Mark(u64),
     /// To the leader: only what the sender was given.
     Given,
+    /// From the leader: the receiver is to lead.
+    Lead,
 }
 
 impl Message {
@@ -48,7 +50,7 @@ impl Message {
     pub(crate) fn agreement(&self) -> Option<Agreement<Slot>> {
         match &self.payload {
             Payload::Agreement(bytes) => record::decode(bytes).ok(),
-            Payload::Mark(_) | Payload::Given => None,
+            Payload::Mark(_) | Payload::Given | Payload::Lead => None,
         }
     }
 

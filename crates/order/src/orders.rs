@@ -17,8 +17,10 @@ pub struct Ticket(pub u64);
 /// What an operator may set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
-    /// Ticks of one round of heartbeats. It has to be longer than a message takes there and back.
+    /// Ticks of one round of heartbeats, before it is known how long a message takes there and back.
     pub election: u32,
+    /// The same, where messages take no time.
+    pub shortest: u32,
     /// A member is gone after so many ticks of silence, and nothing waits longer for a place in the order.
     pub patience: u32,
     /// A log that holds so many entries takes no more. It holds what not every member was given.
@@ -26,9 +28,10 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// With five ticks a second: rounds of a second, and three of them before somebody is gone.
+    /// With five ticks a second: rounds of 0.6 s, so that another leads within 2 s of a leader's last word, and of up to 3 s where
+    /// messages take long; 3 s before somebody is gone.
     fn default() -> Settings {
-        Settings { election: 5, patience: 15, limit: 100_000 }
+        Settings { election: 5, shortest: 3, patience: 15, limit: 100_000 }
     }
 }
 
@@ -72,6 +75,13 @@ pub enum Event {
     },
     /// Time goes on, evenly.
     Tick,
+    /// This site, if it leads the group, is to have another lead it.
+    HandOver {
+        /// Which group.
+        group: GroupId,
+        /// That one.
+        to: Site,
+    },
 }
 
 /// Why an entry was not ordered, and never will be; or a read not confirmed.
@@ -214,6 +224,13 @@ impl Orders {
                     ids.push(message.group);
                 }
             }
+            Event::HandOver { group, to } => {
+                if let Some(found) = self.groups.get_mut(&group) {
+                    found.hand_over(&to, &mut later);
+                    found.turn(&mut later);
+                    ids.push(group);
+                }
+            }
             Event::Tick => {
                 self.groups.values_mut().for_each(|group| group.tick(&mut later));
                 ids.extend(self.groups.keys().cloned());
@@ -260,6 +277,12 @@ impl Orders {
     #[must_use]
     pub fn missing(&self, group: &GroupId) -> BTreeSet<Site> {
         self.groups.get(group).map(Group::missing).unwrap_or_default()
+    }
+
+    /// Whether a member of a group does not answer.
+    #[must_use]
+    pub fn has_lost(&self, group: &GroupId, site: &Site) -> bool {
+        self.groups.get(group).is_some_and(|group| group.has_lost(site))
     }
 
     /// The index after all that this site was given.

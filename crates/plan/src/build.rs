@@ -131,7 +131,13 @@ impl Builder<'_> {
         operands.sort_by_key(|(_, near)| *near);
         let operands = operands.into_iter().map(|(node, _)| node).collect();
         let operator = if self.request.is_write() {
-            Operator::Place(Place { operands, probes: 0, exists: None, missing: false })
+            Operator::Place(Place {
+                operands,
+                probes: 0,
+                exists: None,
+                missing: false,
+                unreserved: Vec::new(),
+            })
         } else {
             Operator::Unique(Unique { operands, running: 0, found: None, missing: false })
         };

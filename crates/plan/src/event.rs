@@ -36,6 +36,15 @@ pub enum Event {
         /// Since it was sent.
         elapsed: Duration,
     },
+    /// A site said whether it reserves the name for this request.
+    Reserved {
+        /// The leg.
+        leg: Leg,
+        /// It does. Else another request has it there.
+        held: bool,
+        /// Since it was sent.
+        elapsed: Duration,
+    },
     /// The leg ended without a complete answer, or because it was cancelled.
     Failed {
         /// The leg.
@@ -147,6 +156,22 @@ pub enum Effect {
         /// Where to.
         site: Site,
     },
+    /// Reserve the name that the request chose at this site, durably, for this request: no other may make it there
+    /// meanwhile. Asked again for a site that has it, nothing changes. Then report [`Event::Reserved`].
+    Reserve {
+        /// A new leg.
+        leg: Leg,
+        /// Where.
+        site: Site,
+        /// All at which it will be reserved, this one among them.
+        group: Vec<Site>,
+    },
+    /// End what was reserved at any site, also where that is not known. Comes once, before the final effect, where
+    /// something was to be reserved.
+    Release {
+        /// What became of the write is known. Else the reservations stay until it is.
+        known: bool,
+    },
     /// Stop this leg or drop its answer: no byte of it leaves from now on. Then report it as
     /// [`Event::Failed`], unless the run has ended: a write may wait for that. Once its head is
     /// there, what is left of its answer may be read to the end, so that the connection can be kept.
@@ -196,6 +221,8 @@ pub enum Failure {
     Partial,
     /// `^`, and it exists at two sites.
     Conflict,
+    /// `^`, and another request has reserved the name.
+    Reserved,
     /// A write may have been executed, and nothing more is known.
     Unknown,
     /// The client did not wait.
@@ -209,7 +236,7 @@ impl Failure {
     pub fn status(self) -> u16 {
         match self {
             Failure::NotFound => 404,
-            Failure::Conflict => 409,
+            Failure::Conflict | Failure::Reserved => 409,
             Failure::ClientGone => 499,
             Failure::Unavailable | Failure::Missing => 503,
             Failure::TimedOut | Failure::Partial | Failure::Unknown => 504,
@@ -237,6 +264,7 @@ impl fmt::Display for Failure {
             Failure::Missing => "a site whose answer is needed gave none",
             Failure::Partial => "a site is missing from the list, and the request takes no partial one",
             Failure::Conflict => "it exists at more than one site",
+            Failure::Reserved => "another request is making it, or it is not known whether one has made it",
             Failure::Unknown => "it is not known whether the write was executed",
             Failure::ClientGone => "the client did not wait for the answer",
         })

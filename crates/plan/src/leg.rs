@@ -26,6 +26,7 @@ pub(crate) enum Role {
     Read,
     Write,
     Probe,
+    Reserve,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

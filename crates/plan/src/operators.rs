@@ -8,6 +8,7 @@ use crate::leg::TimedOut;
 use crate::run::{Outcome, Purpose, Run};
 use crate::tree::{InOrder, NodeId, Operator, Place, State, Unique};
 use crate::verdict::Presence;
+use scope::Site;
 
 impl Run<'_> {
     /// An operand of this node ended; returns how the node ends, if that settles it.
@@ -229,6 +230,8 @@ impl Run<'_> {
     /// be created at A.
     pub(crate) fn probe_every(&mut self, node: NodeId, effects: &mut Vec<Effect>) -> Option<Failure> {
         let mut probes = 0;
+        let place = self.place(node)?;
+        (place.exists, place.missing) = (None, false);
         for (site, reach) in self.tree.open_sites(&self.tree.under(node)) {
             match reach.refusal() {
                 None => {
@@ -262,9 +265,59 @@ impl Run<'_> {
         if place.probes > 0 {
             return;
         }
-        let failure = if place.missing { Some(Failure::Missing) } else { self.put(node, effects) };
+        let failure = match (place.missing, place.exists.is_some()) {
+            (true, _) => Some(Failure::Missing),
+            (false, true) => self.put(node, effects),
+            (false, false) => self.reserve_or_put(node, effects),
+        };
         if let Some(failure) = failure {
             self.settle(node, Outcome::Failed(failure), effects);
+        }
+    }
+
+    fn is_reserved(&self, site: &Site) -> bool {
+        self.reserved.as_ref().is_some_and(|reserved| reserved.contains(site))
+    }
+
+    /// No site has it. Reserves the name where it is not reserved yet; then it is looked for again. All requests reserve
+    /// in the order of the sites' names, so that of several that want one name one gets it.
+    fn reserve_or_put(&mut self, node: NodeId, effects: &mut Vec<Effect>) -> Option<Failure> {
+        let open = self.tree.open_sites(&self.tree.under(node));
+        let mut sites: Vec<Site> =
+            open.into_iter().map(|(site, _)| site).filter(|site| !self.is_reserved(site)).collect();
+        if sites.is_empty() {
+            return self.put(node, effects);
+        }
+        sites.sort_by(|one, other| other.cmp(one));
+        self.place(node)?.unreserved = sites;
+        self.reserve_next(node, effects)
+    }
+
+    fn reserve_next(&mut self, node: NodeId, effects: &mut Vec<Effect>) -> Option<Failure> {
+        let group = self.place(node)?.unreserved.clone();
+        match group.last().cloned() {
+            Some(site) => self.reserve(node, site, group, effects),
+            None => return self.probe_every(node, effects),
+        }
+        None
+    }
+
+    /// A site reserved the name, or another request has it there, or the site does not say.
+    pub(crate) fn reserved_at(&mut self, leg: Leg, held: Option<bool>, effects: &mut Vec<Effect>) {
+        let Some(record) = self.legs.get(leg.0) else { return };
+        let (node, site) = (record.node, record.site.clone());
+        let Some(place) = self.place(node) else { return };
+        place.unreserved.retain(|unreserved| *unreserved != site);
+        let outcome = match held {
+            Some(true) => {
+                self.reserved.get_or_insert_default().insert(site);
+                self.reserve_next(node, effects).map(Outcome::Failed)
+            }
+            Some(false) => Some(Outcome::Stopped(Failure::Reserved)),
+            None => Some(Outcome::Failed(Failure::Missing)),
+        };
+        if let Some(outcome) = outcome {
+            self.settle(node, outcome, effects);
         }
     }
 

@@ -50,6 +50,8 @@ pub struct Run<'r> {
     /// Sites that were not asked, because that is known to be of no use.
     skipped: Vec<Skipped>,
     pub(crate) wasted: usize,
+    /// Where the name is reserved for this request; none where nothing was to be reserved.
+    pub(crate) reserved: Option<BTreeSet<Site>>,
     /// There is one site only, and whatever it answers is the answer.
     one_site: bool,
     started: bool,
@@ -91,7 +93,19 @@ impl<'r> Run<'r> {
         let one_site = tree.has_one_site();
         let (legs, timers, skipped) = (Vec::new(), Vec::new(), Vec::new());
         let (started, ended, wasted) = (false, false, 0);
-        Ok(Run { tree, legs, request, rules, timers, skipped, wasted, one_site, started, ended })
+        Ok(Run {
+            tree,
+            legs,
+            request,
+            rules,
+            timers,
+            skipped,
+            wasted,
+            reserved: None,
+            one_site,
+            started,
+            ended,
+        })
     }
 
     /// Starts it. A second start changes nothing.
@@ -119,6 +133,7 @@ impl<'r> Run<'r> {
             Event::Answered { leg, status, finding, elapsed } => {
                 self.answered(leg, (status, finding), elapsed, effects);
             }
+            Event::Reserved { leg, held, elapsed } => self.answered_reserve(leg, held, elapsed, effects),
             Event::Failed { leg, sent, why, elapsed } => self.failed(leg, sent, why, elapsed, effects),
             Event::Fired { timer } => self.fired(timer, effects),
             Event::ClientGone => self.end(Outcome::Failed(Failure::ClientGone), effects),
@@ -163,7 +178,7 @@ impl<'r> Run<'r> {
     ) {
         let Some(record) = self.legs.get_mut(leg.0) else { return };
         let was = record.state;
-        if matches!(was, leg::State::Held | leg::State::Over) {
+        if matches!(was, leg::State::Held | leg::State::Over) || record.role == Role::Reserve {
             return;
         }
         record.said = Some(Said::Status(status));
@@ -189,6 +204,19 @@ impl<'r> Run<'r> {
         self.settle(node, Outcome::of(verdict, leg), effects);
     }
 
+    fn answered_reserve(&mut self, leg: Leg, held: bool, elapsed: Duration, effects: &mut Vec<Effect>) {
+        let Some(record) = self.legs.get_mut(leg.0) else { return };
+        if record.state != leg::State::Asked || record.role != Role::Reserve {
+            return;
+        }
+        record.state = leg::State::Over;
+        record.elapsed = Some(elapsed);
+        if !held {
+            record.said = Some(Said::Error(Why::Refused));
+        }
+        self.reserved_at(leg, Some(held), effects);
+    }
+
     fn failed(&mut self, leg: Leg, sent: Sent, why: Why, elapsed: Duration, effects: &mut Vec<Effect>) {
         let Some(record) = self.legs.get_mut(leg.0) else { return };
         let (node, role, was) = (record.node, record.role, record.state);
@@ -203,6 +231,7 @@ impl<'r> Run<'r> {
         match (was, role) {
             (leg::State::Held, _) => self.lost(leg),
             (_, Role::Probe) => self.probed(leg, Presence::Silent, effects),
+            (_, Role::Reserve) => self.reserved_at(leg, None, effects),
             (_, Role::Read | Role::Write) => {
                 let verdict = verdict::of_loss(sent, why, self.request);
                 self.settle(node, Outcome::of(verdict, leg), effects);
@@ -229,6 +258,7 @@ impl<'r> Run<'r> {
         let node = record.node;
         match record.time_out(leg, effects) {
             TimedOut::Settled if record.role == Role::Probe => self.probed(leg, Presence::Silent, effects),
+            TimedOut::Settled if record.role == Role::Reserve => self.reserved_at(leg, None, effects),
             TimedOut::Settled => self.settle(node, Outcome::Failed(Failure::TimedOut), effects),
             TimedOut::Unknown => self.settle(node, Outcome::Stopped(Failure::Unknown), effects),
             TimedOut::Wait => {}
@@ -253,6 +283,9 @@ impl<'r> Run<'r> {
     fn end(&mut self, outcome: Outcome, effects: &mut Vec<Effect>) {
         self.ended = true;
         self.cancel_under(&self.tree.under(Tree::ROOT), &outcome.legs(), effects);
+        if self.reserved.is_some() {
+            effects.push(Effect::Release { known: outcome.is_known() });
+        }
         effects.push(match outcome {
             Outcome::Won(Won { answer: Answer::Leg(leg), .. }) => Effect::Answer { leg },
             Outcome::Won(Won { answer, partial }) => {
@@ -291,6 +324,15 @@ impl<'r> Run<'r> {
         };
         self.legs.push(Record::new(node, site.clone(), role));
         effects.push(if probe { Effect::Probe { leg, site } } else { Effect::Send { leg, site } });
+        self.time(self.rules.leg_timeout, Purpose::Leg(leg), effects);
+    }
+
+    /// Asks a site to reserve the name, on behalf of a node.
+    pub(crate) fn reserve(&mut self, node: NodeId, site: Site, group: Vec<Site>, effects: &mut Vec<Effect>) {
+        let leg = Leg(self.legs.len());
+        self.reserved.get_or_insert_default();
+        self.legs.push(Record::new(node, site.clone(), Role::Reserve));
+        effects.push(Effect::Reserve { leg, site, group });
         self.time(self.rules.leg_timeout, Purpose::Leg(leg), effects);
     }
 
@@ -367,6 +409,12 @@ impl Outcome {
             Outcome::Won(won) => won.answer.legs().into_iter().collect(),
             Outcome::Failed(_) | Outcome::Stopped(_) => BTreeSet::new(),
         }
+    }
+
+    /// Whether what became of a write is known when this is the end.
+    fn is_known(&self) -> bool {
+        let (Outcome::Failed(failure) | Outcome::Stopped(failure)) = self else { return true };
+        !matches!(failure, Failure::Unknown | Failure::ClientGone)
     }
 
     fn of(verdict: Verdict, leg: Leg) -> Outcome {

@@ -92,7 +92,8 @@ pub(crate) struct Unique {
     pub(crate) missing: bool,
 }
 
-/// `^` on a write: where it belongs is found out first.
+/// `^` on a write: where it belongs is found out first. What is nowhere is reserved at every site, and looked for once
+/// more: another request may have made it meanwhile.
 #[derive(Debug)]
 pub(crate) struct Place {
     /// Nearest first.
@@ -100,6 +101,8 @@ pub(crate) struct Place {
     pub(crate) probes: usize,
     pub(crate) exists: Option<Site>,
     pub(crate) missing: bool,
+    /// Where the name is still to be reserved, in one order for every request: the last is the next.
+    pub(crate) unreserved: Vec<Site>,
 }
 
 #[derive(Debug, Default)]

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::elements::{Elements, Members, field_at};
 use crate::owner::Owner;
 use crate::path::{Pattern, segments};
+use crate::probe::Probe;
 
 /// So many segments has the path of a resource at most.
 const DEEPEST: usize = 64;
@@ -29,15 +31,25 @@ pub struct Kind {
     /// Members that each site's service makes up itself, as JSON pointers: outside comparisons and copies.
     #[serde(default)]
     pub generated: Vec<String>,
-    /// What to do where nobody knows whether one was made.
-    #[serde(default = "ask")]
-    pub create_doubt: Doubt,
+    /// What to do where nobody knows whether one was made, where no `probe` says it.
+    create_doubt: Option<Doubt>,
+    /// How to find out whether one was made.
+    pub probe: Option<Probe>,
     /// The member of a document that patches have their fields in, as a JSON pointer. The root without it.
     #[serde(default)]
     pub fields: String,
     /// What is below it and must be copied too: read by GET, written by PUT.
     #[serde(default)]
     pub parts: Vec<String>,
+    /// When one that was deleted is gone.
+    #[serde(default)]
+    pub deletion: Deletion,
+    /// Members of the document whose elements are also written by themselves, below it.
+    #[serde(default)]
+    pub elements: Vec<Elements>,
+    /// Paths below it that are no members of the document, although one has the same name.
+    #[serde(default)]
+    pub apart: Vec<String>,
     /// What a client that chooses ids writes in the place of one, to have it chosen: no id.
     #[serde(default)]
     pub unnamed: Vec<String>,
@@ -70,6 +82,17 @@ pub enum NamedBy {
     Client,
     /// Its client, in the body of a POST to the collection, where [`Kind::id`] says.
     Body,
+}
+
+/// When a resource that was deleted is gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Deletion {
+    /// When the DELETE was answered.
+    #[default]
+    Answered,
+    /// When a GET of it is a 404: until then something else holds it.
+    Absent,
 }
 
 /// How a write behaves beside concurrent ones.
@@ -117,6 +140,10 @@ struct Operation {
     doubt: Option<Doubt>,
     #[serde(default)]
     field: Option<String>,
+    /// Where the body has the elements that it sets of what is at its path, each by its name, as a JSON pointer.
+    members: Option<String>,
+    /// How to find out whether it was executed.
+    probe: Option<Probe>,
 }
 
 /// How a write behaves.
@@ -131,6 +158,8 @@ pub struct Rule {
     /// The one field that it sets, whatever its body: what is below a resource is a field of it. None: the
     /// members of the body.
     pub field: Option<String>,
+    /// Which members of the body, where these are not those of the resource.
+    pub members: Option<Members>,
 }
 
 /// A path as that of one resource, or of something below it.
@@ -158,7 +187,11 @@ impl Kind {
     }
 
     /// What is wrong with it.
-    pub(crate) fn fault(&self) -> Option<&'static str> {
+    pub(crate) fn fault(&self) -> Option<String> {
+        self.misuse().map(str::to_owned).or_else(|| self.overlap())
+    }
+
+    fn misuse(&self) -> Option<&'static str> {
         let pointers = self.generated.iter().chain(self.needs.keys()).chain([&self.id]);
         if pointers.into_iter().any(|pointer| !pointer.starts_with('/')) {
             return Some("a JSON pointer starts with `/`");
@@ -181,7 +214,66 @@ impl Kind {
         if self.parts.iter().any(|part| !part.starts_with('/') || part.ends_with('/')) {
             return Some("a part is a path below the resource, such as `/file`");
         }
-        None
+        if self.operations.iter().any(|own| own.members.is_some() && own.field.is_some()) {
+            return Some("a patch sets either one `field` or the `members` of its body");
+        }
+        self.probe_fault().or_else(|| self.operations.iter().find_map(|own| own.fault(&self.generated)))
+    }
+
+    /// What is wrong with how it is found out whether one was made.
+    fn probe_fault(&self) -> Option<&'static str> {
+        if self.probe.is_some() && self.create_doubt.is_some() {
+            return Some("`probe` says what to do about a creation in doubt: leave `create_doubt` out");
+        }
+        match self.probe.as_ref()? {
+            Probe::Key { .. } => None,
+            Probe::Marker(marker) if marker.list.is_none() && self.named_by == NamedBy::Service => Some(
+                "the service names what it makes: say in `query` and `items` of the `probe` which list tells it",
+            ),
+            Probe::Marker(marker) => marker.fault(&self.generated),
+            Probe::Upload(_) => Some("`checksum` is for the `probe` of an operation that uploads a part"),
+        }
+    }
+
+    /// What to do where nobody knows whether one was made.
+    #[must_use]
+    pub fn create_doubt(&self) -> Doubt {
+        match &self.probe {
+            Some(Probe::Key { .. }) => Doubt::Repeat,
+            Some(_) => Doubt::Probe,
+            None => self.create_doubt.unwrap_or(Doubt::Ask),
+        }
+    }
+
+    /// How to find out whether a write to one was executed, or to something below it.
+    #[must_use]
+    pub fn probe_of(&self, method: &str, below: &str) -> Option<&Probe> {
+        self.own(method, below)?.probe.as_ref()
+    }
+
+    /// A place in the document of one, as a list's items have it.
+    #[must_use]
+    pub fn in_item<'p>(&self, pointer: &'p str) -> &'p str {
+        pointer.strip_prefix(&self.fields).filter(|rest| rest.starts_with('/')).unwrap_or(pointer)
+    }
+
+    /// What the profile says of a write.
+    fn own(&self, method: &str, below: &str) -> Option<&Operation> {
+        self.operations.iter().find(|operation| {
+            operation.method.eq_ignore_ascii_case(method)
+                && match &operation.below {
+                    Some(pattern) => !is_itself(below) && pattern.fits(below),
+                    None => is_itself(below),
+                }
+        })
+    }
+
+    /// The paths below it that are known to be written: the first segment of each.
+    pub(crate) fn written_below(&self) -> Vec<String> {
+        let writes = |own: &&Operation| !matches!(own.class, Class::Read | Class::Action | Class::Add);
+        let own = self.operations.iter().filter(writes).filter_map(|own| own.below.as_ref()?.first());
+        let parts = self.parts.iter().filter_map(|part| segments(part).next());
+        own.chain(parts).map(|first| format!("/{first}")).collect()
     }
 
     /// How a write to a resource of this kind behaves, or to something below it.
@@ -190,24 +282,47 @@ impl Kind {
     /// which PUT and DELETE set; a POST is an action.
     #[must_use]
     pub fn rule(&self, method: &str, below: &str) -> Rule {
-        let fits = |operation: &&Operation| {
-            operation.method.eq_ignore_ascii_case(method)
-                && match &operation.below {
-                    Some(pattern) => !is_itself(below) && pattern.fits(below),
-                    None => is_itself(below),
-                }
-        };
         let usual = usual(method, below);
-        let Some(own) = self.operations.iter().find(fits) else { return usual };
+        let Some(own) = self.own(method, below) else { return usual };
         let idempotent = own.idempotent || (own.class == usual.class && usual.idempotent);
         let doubt = match own.doubt {
             Some(doubt) => doubt,
+            None if own.probe.is_some() => Doubt::Probe,
             None if idempotent || matches!(own.class, Class::Replace | Class::Delete) => Doubt::Repeat,
-            None if own.class == Class::Patch && own.field.is_some() => Doubt::Repeat,
+            None if own.class == Class::Patch && (own.field.is_some() || own.members.is_some()) => {
+                Doubt::Repeat
+            }
             None => Doubt::Ask,
         };
-        let field = own.field.clone().or(usual.field).filter(|_| own.class == Class::Patch);
-        Rule { class: own.class, idempotent, doubt, field }
+        let members = own.members.clone().map(|at| Members { of: field_at(below), at });
+        let members = members.filter(|_| own.class == Class::Patch);
+        let field = own.field.clone().or(usual.field);
+        let field = field.filter(|_| own.class == Class::Patch && members.is_none());
+        Rule { class: own.class, idempotent, doubt, field, members }
+    }
+}
+
+impl Operation {
+    /// What is wrong with how it is found out whether it was executed.
+    fn fault(&self, generated: &[String]) -> Option<&'static str> {
+        let probe = self.probe.as_ref()?;
+        if self.doubt.is_some() {
+            return Some("`probe` says what to do about an operation in doubt: leave `doubt` out");
+        }
+        match probe {
+            Probe::Key { .. } => Some(
+                "`idempotency_key` is for creations: a write that a later replacement erased is executed again, and \
+                 the service would take that for a repetition. Use `marker`",
+            ),
+            Probe::Marker(marker) if marker.list.is_some() => {
+                Some("`query` and `items` are for creations: an operation is looked for in its resource")
+            }
+            Probe::Marker(marker) => marker.fault(generated),
+            Probe::Upload(_) if self.below.is_none() => {
+                Some("`checksum` is of a part: say in `below` which, such as `/file`")
+            }
+            Probe::Upload(_) => None,
+        }
     }
 }
 
@@ -216,16 +331,15 @@ fn is_itself(below: &str) -> bool {
 }
 
 fn usual(method: &str, below: &str) -> Rule {
-    let rule = |class, idempotent, doubt| Rule { class, idempotent, doubt, field: None };
+    let rule = |class, idempotent, doubt| Rule { class, idempotent, doubt, field: None, members: None };
     match (method, is_itself(below)) {
         ("GET" | "HEAD" | "OPTIONS" | "TRACE", _) => rule(Class::Read, true, Doubt::Repeat),
         ("PUT", true) => rule(Class::Replace, true, Doubt::Repeat),
         ("PATCH", true) => rule(Class::Patch, true, Doubt::Repeat),
         ("DELETE", true) => rule(Class::Delete, true, Doubt::Repeat),
-        ("PUT" | "DELETE", false) => Rule {
-            field: Some(below.trim_end_matches('/').to_owned()),
-            ..rule(Class::Patch, true, Doubt::Repeat)
-        },
+        ("PUT" | "DELETE", false) => {
+            Rule { field: Some(field_at(below)), ..rule(Class::Patch, true, Doubt::Repeat) }
+        }
         _ => rule(Class::Action, false, Doubt::Ask),
     }
 }
@@ -284,10 +398,6 @@ fn ends(path: &str) -> Vec<usize> {
 
 fn id() -> String {
     "/id".to_owned()
-}
-
-fn ask() -> Doubt {
-    Doubt::Ask
 }
 
 fn yes() -> bool {
@@ -349,6 +459,51 @@ mod tests {
         assert_eq!(kind.rule("PUT", "/file/").field.as_deref(), Some("/file"));
     }
 
+    #[test]
+    fn a_probe_says_what_to_do_about_a_write_in_doubt() {
+        let kinds = kinds(
+            "[[kinds]]\nname = 'x'\npath = '/x'\nid = '/x/id'\nfields = '/x'\ngenerated = ['/x/ops']\n\
+             operations = [{ method = 'POST', below = '/add', class = 'add', probe = { marker = '/x/ops' } }]\n\
+             [kinds.probe]\nidempotency_key = 'Idempotency-Key'\n\
+             [[kinds]]\nname = 'y'\npath = '/y'\ngenerated = ['/op']\n\
+             probe = { marker = '/op', query = 'op={operation}', items = '' }",
+        );
+        let (keyed, marked) = (&kinds.0[0], &kinds.0[1]);
+        assert_eq!((keyed.fault(), marked.fault()), (None, None));
+        assert_eq!((keyed.create_doubt(), marked.create_doubt()), (Doubt::Repeat, Doubt::Probe));
+        assert_eq!(keyed.rule("POST", "/add").doubt, Doubt::Probe);
+        assert!(keyed.probe_of("POST", "/add").is_some() && keyed.probe_of("POST", "/other").is_none());
+        assert_eq!(
+            (keyed.in_item("/x/id"), keyed.in_item("/y"), marked.in_item("/op")),
+            ("/id", "/y", "/op")
+        );
+    }
+
+    #[test]
+    fn a_probe_that_proves_nothing_is_refused_with_what_to_write() {
+        let add = "operations = [{ method = 'POST', below = '/add', class = 'add', ";
+        for (text, says) in [
+            ("probe = { marker = '/op' }".to_owned(), "say in `query` and `items`"),
+            ("named_by = 'body'\nprobe = { marker = '/op' }".to_owned(), "in `generated` too"),
+            (
+                "create_doubt = 'ask'\nprobe = { idempotency_key = 'K' }".to_owned(),
+                "leave `create_doubt` out",
+            ),
+            ("probe = { checksum = '/c', algorithm = 'sha256' }".to_owned(), "uploads a part"),
+            (format!("{add}probe = {{ idempotency_key = 'K' }} }}]"), "is for creations"),
+            (format!("{add}probe = {{ marker = '/op' }} }}]"), "in `generated` too"),
+            (format!("{add}doubt = 'ask', probe = {{ marker = '/op' }} }}]"), "leave `doubt` out"),
+            (
+                format!("{add}probe = {{ marker = '/op', query = 'a={{operation}}', items = '' }} }}]"),
+                "looked for in its resource",
+            ),
+        ] {
+            let kinds = kinds(&format!("[[kinds]]\nname = 'x'\npath = '/x'\n{text}"));
+            let fault = kinds.0[0].fault().unwrap_or_default();
+            assert!(fault.contains(says), "{text}: {fault}");
+        }
+    }
+
     /// What a request to OpenStack is: a word, the kind, and how it behaves.
     fn openstack(service: &str, request: &str) -> String {
         let profile = crate::Profile::named("openstack").unwrap();
@@ -362,7 +517,8 @@ mod tests {
         let items = profile.kinds.items(service, path);
         let Some(item) = items.first() else { return "nothing".to_owned() };
         let rule = item.kind.rule(method, item.below);
-        let field = rule.field.map(|field| format!(" {field}")).unwrap_or_default();
+        let members = rule.members.map(|members| format!("{}/{{{}}}", members.of, members.at));
+        let field = rule.field.or(members).map(|field| format!(" {field}")).unwrap_or_default();
         let repeat = if rule.idempotent { "" } else { " once" };
         format!("{} {} {:?}{field}{repeat}", item.kind.name, item.id, rule.class)
     }
@@ -385,7 +541,11 @@ mod tests {
             ("image", "POST /v2/metadefs/namespaces", "nothing"),
             ("compute", "POST /v2.1/flavors", "makes flavor Body"),
             ("compute", "PUT /v2.1/flavors/m1.tiny", "flavor m1.tiny Patch"),
-            ("compute", "POST /v2.1/flavors/1/os-extra_specs", "flavor 1 Patch /os-extra_specs"),
+            (
+                "compute",
+                "POST /v2.1/flavors/1/os-extra_specs",
+                "flavor 1 Patch /os-extra_specs/{/extra_specs}",
+            ),
             ("compute", "PUT /v2.1/flavors/1/os-extra_specs/hw:x", "flavor 1 Patch /os-extra_specs/hw:x"),
             ("compute", "POST /v2.1/flavors/1/action", "flavor 1 Action once"),
             ("compute", "POST /v2.1/servers", "no server"),

@@ -6,11 +6,14 @@
 //! replicated and how their users' tokens are validated; nothing else in Archipel knows an application by name.
 
 mod answers;
+mod effect;
+mod elements;
 mod identity;
 mod kinds;
 mod lists;
 mod owner;
 mod path;
+mod probe;
 mod propagation;
 mod setting;
 mod settles;
@@ -23,10 +26,13 @@ use scope::Services;
 use serde::Deserialize;
 
 pub use answers::{Fails, Judge};
+pub use effect::DryRun;
+pub use elements::{Elements, Members, element, field_at};
 pub use identity::{Find, Identity, Issue, Lookup, Owned, Says, Template, Validate};
-pub use kinds::{Class, Doubt, Item, Kind, Kinds, NamedBy, Rule};
+pub use kinds::{Class, Deletion, Doubt, Item, Kind, Kinds, NamedBy, Rule};
 pub use lists::{List, Lists, Next, Paging, Sort, Totals};
 pub use owner::Owner;
+pub use probe::{Marker, MarkerList, Probe, Taken, Upload};
 pub use propagation::{Form, Header, Origin, Propagation, ServiceToken};
 pub use settles::{Outcome, Settles};
 pub use together::Together;
@@ -78,6 +84,9 @@ pub struct Profile {
     /// What is known only after the answer.
     #[serde(default)]
     settles: Vec<Settles>,
+    /// The requests that change nothing, whatever their methods.
+    #[serde(default)]
+    dry_runs: Vec<DryRun>,
     /// The kinds of resources that can be replicated. The first whose path fits counts.
     #[serde(default)]
     pub kinds: Kinds,
@@ -127,6 +136,9 @@ impl Profile {
         if let Some(token) = tokens.iter().find(|token| !known(&token.service)) {
             return Err(Error::NoService { part: "service_tokens", name: token.service.clone() });
         }
+        if let Some(name) = profile.dry_runs.iter().find_map(|dry_run| dry_run.stranger(known)) {
+            return Err(Error::NoService { part: "dry_runs", name: name.clone() });
+        }
         if let Some(name) = profile.lists.stranger(known) {
             return Err(Error::NoService { part: "lists", name: name.clone() });
         }
@@ -169,6 +181,12 @@ impl Profile {
             Some(why) => Err(Error::Lists { why }),
             None => Ok(profile),
         }
+    }
+
+    /// Whether a request with this query changes nothing, whatever its method.
+    #[must_use]
+    pub fn is_dry_run(&self, service: &str, query: Option<&str>) -> bool {
+        query.is_some_and(|query| self.dry_runs.iter().any(|dry_run| dry_run.fits(service, query)))
     }
 
     /// What a GET of a path gives, if it is a document whose numbers are summed over sites.
@@ -248,7 +266,7 @@ pub enum Error {
         /// The kind.
         name: String,
         /// What is wrong.
-        why: &'static str,
+        why: String,
     },
     /// Tokens cannot be honoured as the profile wants.
     Identity {

@@ -30,6 +30,12 @@ impl Pattern {
             && parts.iter().skip(extra).zip(&self.segments).all(|(part, own)| own == "*" || part == own)
     }
 
+    /// Its first segment, if that is one word.
+    pub(crate) fn first(&self) -> Option<&str> {
+        let first = self.segments.first().filter(|first| !self.anywhere && *first != "*");
+        first.map(String::as_str)
+    }
+
     /// What stands before the pattern's own segments, in a path that fits. Where the pattern has none of its
     /// own, nothing does.
     pub(crate) fn prefix<'p>(&self, path: &'p str) -> &'p str {

@@ -74,11 +74,17 @@ impl Machine {
             return Err(Reply::NotGood);
         }
         let seen = entry.resource.seen(&self.here);
-        if *class == Class::Create || entry.resource.exists(&seen) {
-            return Ok(());
+        let doomed = entry.resource.is_doomed(&seen);
+        match class {
+            // It would be beaten by a delete that the service here has yet to execute.
+            Class::Create if doomed => Err(Reply::NotGood),
+            Class::Create => Ok(()),
+            _ if doomed => Err(Reply::NoResource),
+            _ if entry.resource.exists(&seen) => Ok(()),
+            // What is still to be made here is there at another site, whose clients see it.
+            _ if entry.resource.is_to_come(&self.here) => Err(Reply::NotGood),
+            _ => Err(Reply::NoResource),
         }
-        // What is still to be made here is there at another site, whose clients see it.
-        Err(if entry.resource.is_to_come(&self.here) { Reply::NotGood } else { Reply::NoResource })
     }
 
     /// Records it; it is then executed as soon as the resource is not busy.

@@ -28,6 +28,8 @@ pub(crate) struct Comparing {
     pub tickets: Vec<Ticket>,
     /// Whose state is good, where the one here is not.
     pub good: BTreeSet<Site>,
+    /// Whose replicas differ, by the last comparison here: nobody knows which is good, or they are not.
+    pub differing: BTreeSet<Site>,
     /// That was said while another state was on its way: it is asked for after that.
     pub anew: bool,
 }
@@ -174,17 +176,30 @@ impl Machine {
             return;
         }
         let verdict = verdict(&self.here, &sites);
+        let differing = match &verdict {
+            Verdict::Equal => BTreeSet::new(),
+            Verdict::Others(bad) => bad.clone(),
+            Verdict::Outvoted(_) => [self.here.clone()].into(),
+            Verdict::Undecided => sites.keys().cloned().collect(),
+        };
+        let before = std::mem::replace(&mut entry.comparing.differing, differing);
+        let others: BTreeSet<_> = sites.keys().filter(|site| **site != self.here).cloned().collect();
+        let undecided = before.contains(&self.here) != (verdict == Verdict::Undecided);
         if let Verdict::Outvoted(_) | Verdict::Undecided = verdict {
             self.call.effects.push(Effect::Differs { resource: meta.clone(), sites });
         }
         match verdict {
+            // Of what nobody can decide, or that it is over, the others hear once: each shows its own.
+            Verdict::Equal | Verdict::Undecided if undecided => self.tell_differs(meta, others),
             Verdict::Equal | Verdict::Undecided => {}
-            Verdict::Others(bad) => {
-                for site in bad {
-                    self.send(&site, Message::Differs { resource: meta.clone() });
-                }
-            }
+            Verdict::Others(bad) => self.tell_differs(meta, bad),
             Verdict::Outvoted(good) => self.repair(meta, good),
+        }
+    }
+
+    fn tell_differs(&mut self, meta: &Meta, sites: BTreeSet<Site>) {
+        for site in sites {
+            self.send(&site, Message::Differs { resource: meta.clone() });
         }
     }
 

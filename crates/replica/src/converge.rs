@@ -2,11 +2,13 @@
 //!
 //! A delete beats what is concurrent. The base is the replace that no other replace has seen; of several,
 //! the highest (clock, site). An add or patch counts unless the base had seen it; within a field the later
-//! patch wins. The outcome depends on the set of operations alone: arrival order never matters.
+//! patch wins. A field may have elements that are patched by themselves. It is to them what the base is to all:
+//! they count on top of the patch that sets the whole field, unless that had seen them.
+//! The outcome depends on the set of operations alone: arrival order never matters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::operation::{Class, Field, OpId, Operation};
+use crate::operation::{Class, Field, OpId, Operation, names};
 
 /// The state that a set of operations makes, in terms of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,7 +31,7 @@ impl Target {
         let replaces: Vec<_> = alive.iter().copied().filter(|op| op.class.sets_all()).collect();
         let Some(base) = last(&replaces) else { return Target::default() };
         let mut target = Target { base: Some(base.id.clone()), ..Target::default() };
-        let mut patches = BTreeMap::<Field, Vec<&Operation>>::new();
+        let mut patches = BTreeMap::<Vec<&str>, Vec<(&Field, &Operation)>>::new();
         for op in alive.into_iter().filter(|op| !base.saw(op)) {
             match &op.class {
                 Class::Create | Class::Replace | Class::Delete => {}
@@ -38,13 +40,21 @@ impl Target {
                 }
                 Class::Patch(fields) => {
                     for field in fields {
-                        patches.entry(field.clone()).or_default().push(op);
+                        patches.entry(names(field)).or_default().push((field, op));
                     }
                 }
             }
         }
-        for (field, ops) in patches {
-            target.fields.extend(last(&ops).map(|op| (field, op.id.clone())));
+        // A field comes before its elements.
+        let mut winners = BTreeMap::<Vec<&str>, &Operation>::new();
+        for (path, ops) in patches {
+            let wholes: Vec<_> = (1..path.len()).filter_map(|end| winners.get(path.get(..end)?)).collect();
+            let counts = |op: &Operation| !wholes.iter().any(|whole| whole.saw(op));
+            let own: Vec<_> = ops.iter().map(|(_, op)| *op).filter(|op| counts(op)).collect();
+            let Some(winner) = last(&own) else { continue };
+            let spelled = ops.iter().find(|(_, op)| op.id == winner.id).map(|(field, _)| (*field).clone());
+            target.fields.extend(spelled.map(|field| (field, winner.id.clone())));
+            winners.insert(path, winner);
         }
         target
     }

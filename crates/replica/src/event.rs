@@ -47,6 +47,8 @@ pub struct Write {
     pub on_behalf_of: Who,
     /// What is executed. Durable before [`Event::Accept`].
     pub body: Body,
+    /// The body is too long for memory: the other sites, and each service, take their time over it.
+    pub long: bool,
 }
 
 /// What became of an execution.
@@ -68,6 +70,11 @@ pub enum Outcome {
     NotExecuted,
     /// A 5xx, or no answer: it may have been executed.
     Unknown,
+    /// The service took a deletion, and has what is to be deleted yet: something holds it there.
+    Begun {
+        /// What it said.
+        status: u16,
+    },
 }
 
 /// A timer of the machine's.
@@ -205,6 +212,16 @@ impl Message {
         record::decode(bytes)
     }
 
+    /// The resources of which it says how far its sender is.
+    #[must_use]
+    pub fn confirms(&self) -> Vec<Meta> {
+        match self {
+            Message::Confirm { map, .. } | Message::Done { map, .. } => vec![map.meta.clone()],
+            Message::Listing { lines, .. } => lines.iter().map(|line| line.resource.clone()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// The map that a message about one resource carries.
     #[must_use]
     pub fn map(&self) -> Option<&ReplicaMap> {
@@ -237,7 +254,8 @@ pub enum Event {
         /// How it ended.
         outcome: Outcome,
     },
-    /// What an [`Effect::Probe`] found. None: it cannot be told.
+    /// What an [`Effect::Probe`] or [`Effect::ProbeMade`] found. None: it cannot be told. That it was not executed is
+    /// said only once the service cannot be executing it any more.
     Probed {
         /// Of what.
         resource: Meta,
@@ -373,6 +391,19 @@ pub enum Event {
         /// Of what.
         resource: Meta,
     },
+    /// The operator has the service asked once more whether it executed what is in doubt: [`Effect::Probe`], or
+    /// [`Effect::ProbeMade`] of a copy.
+    Probe {
+        /// Of what.
+        resource: Meta,
+        /// Which operation.
+        op: OpId,
+    },
+    /// A client waits no longer: it was told that nobody knows what becomes of its write, which goes on.
+    Expired {
+        /// Who waited.
+        ticket: Ticket,
+    },
 }
 
 impl Event {
@@ -392,6 +423,7 @@ impl Event {
             | Event::Digested { resource, .. }
             | Event::Repair { resource, .. }
             | Event::Mended { resource }
+            | Event::Probe { resource, .. }
             | Event::Fired(Timer::Retry(resource) | Timer::Copy(resource) | Timer::Compare(resource)) => {
                 Some(resource)
             }
@@ -401,6 +433,7 @@ impl Event {
             | Event::Reach { .. }
             | Event::ShutOut { .. }
             | Event::HasRead { .. }
+            | Event::Expired { .. }
             | Event::Fired(Timer::Deliver(_) | Timer::Survey(_) | Timer::Sweep | Timer::Order) => None,
         }
     }
@@ -459,8 +492,8 @@ pub enum Authority {
     Sender,
     /// This site's credential for Archipel, unconditionally: a replica executed it with the sender's token.
     Site,
-    /// As [`Authority::Site`], but the execution with the sender's token is in doubt, and the token is gone.
-    /// Only where this site's policy allows it on behalf of that user; else it is a refusal.
+    /// No replica is known to have executed it, and the sender's request is gone: the execution with it is in doubt, or
+    /// never began. As the sender asked, where that was without a credential; else as [`Authority::Site`], or not at all.
     Unproven,
 }
 
@@ -621,5 +654,12 @@ pub enum Effect {
         site: Site,
         /// By how much.
         ahead_ms: u64,
+    },
+    /// Find out whether the service here made a copy by this name, then [`Event::Probed`].
+    ProbeMade {
+        /// Of what.
+        resource: Meta,
+        /// Names it to the service.
+        op: OpId,
     },
 }

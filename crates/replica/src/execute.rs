@@ -6,6 +6,9 @@ use crate::operation::{Doubt, Level, LocalId, Meta, OpId};
 use crate::record::{Condition, Running, Stage};
 use crate::resource::{Execution, How, Step};
 
+/// What a client is told of a write that lost to a concurrent one.
+const BEATEN: u16 = 409;
+
 impl Machine {
     /// Starts the next execution, unless one is under way or the replica is not good.
     pub(crate) fn drive(&mut self, meta: &Meta) {
@@ -53,14 +56,21 @@ impl Machine {
             return;
         }
         let (op, doubted) = (execution.op.clone(), running.doubted);
-        let (first, level) = (entry.resource.is_fresh(&op), entry.map.level);
+        let (first, awaited) = (entry.resource.is_fresh(&op), self.asked.contains_key(&op));
         match outcome {
             Outcome::Done { status, local } => self.done(meta, status, local),
+            Outcome::Begun { status } => self.begun(meta, status),
             // It is gone, as it should be; only the first execution says to a client that it never was.
             Outcome::Refused { status: status @ (404 | 410) }
                 if execution.how == How::Delete && (doubted || !first) =>
             {
                 self.done(meta, status, None);
+            }
+            // At `@weak` each site has its own order: what comes after the deletion here has no effect here.
+            Outcome::Refused { status: 404 | 410 }
+                if !first && entry.map.level == Level::Weak && !entry.resource.is_here() =>
+            {
+                self.pass_by(meta, &op);
             }
             Outcome::Refused { status } if first && !doubted => {
                 self.withdraw(meta, &op, Reply::Refused { status });
@@ -68,7 +78,8 @@ impl Machine {
             // The attempt before may have been executed, and be the reason for the refusal.
             Outcome::Refused { .. } if first => self.ask_operator(meta),
             Outcome::Refused { status } => self.diverge(meta, &op, status),
-            Outcome::NotExecuted if first && !doubted && level != Level::Weak => {
+            // Only who still waits can be told that nothing was executed: to anybody else it was acknowledged.
+            Outcome::NotExecuted if first && !doubted && awaited => {
                 self.withdraw(meta, &op, Reply::Unavailable);
             }
             Outcome::NotExecuted => self.wait(meta),
@@ -77,6 +88,13 @@ impl Machine {
                 self.doubt(meta);
             }
         }
+    }
+
+    /// What is running has no effect here, and is over.
+    fn pass_by(&mut self, meta: &Meta, op: &OpId) {
+        let Some(entry) = self.entries.get_mut(meta) else { return };
+        entry.running = None;
+        entry.resource.pass_by(op);
     }
 
     /// Nobody knows whether what is running was executed: what its kind says is done about it.
@@ -110,6 +128,19 @@ impl Machine {
         let Some(operation) = entry.resource.ops.get(&execution.op).cloned() else { return };
         running.stage = Stage::Probing;
         self.call.effects.push(Effect::Probe { operation, execution, local: Some(local) });
+    }
+
+    /// The operator has the service asked once more.
+    pub(crate) fn probe_again(&mut self, meta: &Meta, op: &OpId) {
+        self.touch(meta);
+        let Some(entry) = self.entries.get_mut(meta) else { return };
+        let local = entry.map.local(&self.here);
+        let asked = |running: &&mut Running| running.stage == Stage::InDoubt && running.execution.op == *op;
+        let Some(running) = entry.running.as_mut().filter(asked) else { return };
+        let execution = running.execution.clone();
+        let Some(operation) = entry.resource.ops.get(op).cloned() else { return };
+        running.stage = Stage::Probing;
+        self.call.effects.push(Effect::Probe { operation, execution, local });
     }
 
     /// The probe or the operator says what became of it. What was not executed is executed now.
@@ -151,7 +182,8 @@ impl Machine {
     pub(crate) fn withdraw(&mut self, meta: &Meta, op: &OpId, reply: Reply) {
         let Some(entry) = self.entries.get_mut(meta) else { return };
         entry.running.take_if(|running| running.execution.op == *op);
-        let body = entry.resource.ops.get(op).and_then(|op| op.body.clone());
+        let withdrawn = entry.resource.ops.get(op).cloned();
+        let body = withdrawn.as_ref().and_then(|op| op.body.clone());
         let after = entry.resource.withdraw(op);
         let changed = after.iter().filter_map(|id| entry.resource.ops.get(id).cloned());
         self.call.ops.extend(changed.map(|op| (op.id.clone(), Some(op))));
@@ -161,7 +193,17 @@ impl Machine {
             self.entries.remove(meta);
         }
         self.senders.remove(op);
-        self.answer(op, reply);
+        // What nobody waits for any more is shown instead.
+        let status = match &reply {
+            Reply::Refused { status } => Some(*status),
+            Reply::Beaten => Some(BEATEN),
+            _ => None,
+        };
+        let unheard = status.zip(withdrawn).filter(|_| !self.asked.contains_key(op));
+        match unheard {
+            Some((status, operation)) => self.keep_refusal(operation, status),
+            None => self.answer(op, reply),
+        }
         self.call.effects.extend(body.map(Effect::Erase));
     }
 
@@ -187,6 +229,19 @@ impl Machine {
         if let Some(LocalId(name)) = local.filter(|_| unnamed) {
             self.rename(meta, Meta(name));
         }
+    }
+
+    /// The service took what is running, and it is not over there yet. The client has its answer, and other sites may hear of it; here it is
+    /// asked for again, until it is over.
+    fn begun(&mut self, meta: &Meta, status: u16) {
+        let Some(entry) = self.entries.get_mut(meta) else { return };
+        let Some(running) = &mut entry.running else { return };
+        running.doubted = true;
+        let op = running.execution.op.clone();
+        if entry.resource.decide(&op) {
+            self.answer(&op, Reply::Executed { status });
+        }
+        self.wait(meta);
     }
 
     /// The first replica gave the resource its name.

@@ -92,7 +92,7 @@ pub use making::Making;
 pub use map::{Change, Naming, ReplicaMap, Unchangeable};
 pub use operation::{Body, Class, Doubt, Field, Level, LocalId, Meta, NoOperation, OpId, Operation, Who};
 pub use ordered::{Copied, Queue, Ruling, Tried, Turn};
-pub use record::{Condition, Key, Record, Running, Stage, Unreadable};
+pub use record::{Condition, Key, Record, Refusal, Running, Stage, Unreadable};
 pub use resource::{Execution, How, Progress, Pruned, Resource, Snapshot, Step};
 pub use standing::{Content, Digest, Standing, Verdict, verdict};
 pub use status::{Fulfilment, Status, Waiting};

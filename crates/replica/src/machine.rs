@@ -13,7 +13,7 @@ use crate::making::Making;
 use crate::map::ReplicaMap;
 use crate::operation::{Meta, OpId, Operation};
 use crate::ordered::{Ordered, Ordering};
-use crate::record::{Condition, Key, Record, Stage};
+use crate::record::{Condition, Key, Record, Refusal, Stage};
 use crate::resource::{Resource, Snapshot};
 
 /// What an operator may set.
@@ -66,6 +66,9 @@ impl Default for Settings {
     }
 }
 
+/// So many refusals that nobody was told are kept.
+const MAX_REFUSALS: usize = 1_000;
+
 /// How delivery to one site goes, over all resources.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Link {
@@ -112,6 +115,8 @@ pub(crate) struct Call {
     pub ordered: BTreeMap<Meta, Option<Record>>,
     /// Copies that are being made, or are no longer.
     pub makings: BTreeMap<Meta, Option<Making>>,
+    /// Refusals that nobody was told, or that are not kept any more.
+    pub refusals: BTreeMap<OpId, Option<Refusal>>,
     /// What the logs want recorded, or removed.
     pub order: BTreeMap<order::Key, Option<order::Record>>,
 }
@@ -136,6 +141,8 @@ pub struct Machine {
     pub(crate) asked: BTreeMap<OpId, Ticket>,
     /// Operations whose sender's token is still at hand.
     pub(crate) senders: BTreeSet<OpId>,
+    /// Refusals that nobody was told: the last [`MAX_REFUSALS`].
+    pub(crate) refusals: BTreeMap<OpId, Refusal>,
     /// A timer for sweeps is running.
     pub(crate) sweeps: bool,
     /// Up to where the last sweep came.
@@ -153,6 +160,7 @@ impl Machine {
         let mut ops = BTreeMap::<Meta, BTreeMap<OpId, Operation>>::new();
         let (mut states, mut gone) = (Vec::new(), BTreeMap::new());
         let (mut logs, mut ordered, mut makings) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        let mut refusals = BTreeMap::new();
         for record in records {
             match record {
                 Record::Site { counter: last, clock: then, epoch: run } => {
@@ -170,6 +178,9 @@ impl Machine {
                 Record::Order(record) => logs.push(record),
                 Record::Making { resource, making } => {
                     makings.insert(resource, making);
+                }
+                Record::Refusal(refusal) => {
+                    refusals.insert(refusal.operation.id.clone(), refusal);
                 }
                 Record::Ordered { map, queue, running, condition, installing } => {
                     let meta = map.meta.clone();
@@ -199,6 +210,7 @@ impl Machine {
             outside: BTreeSet::new(),
             asked,
             senders,
+            refusals,
             sweeps,
             swept,
             ordering,
@@ -241,7 +253,7 @@ impl Machine {
     /// Something happened at this moment of the wall clock.
     pub fn on(&mut self, wall_ms: u64, event: Event, effects: &mut Vec<Effect>) {
         self.begin(wall_ms);
-        match event {
+        match self.under_current_name(event) {
             Event::Accept { ticket, write } => self.accept(ticket, write),
             Event::Received { from, message } => self.received(&from, message),
             Event::Reach { site, up } => self.reach(&site, up),
@@ -251,6 +263,7 @@ impl Machine {
             Event::Change { ticket, resource, change } => self.change(ticket, &resource, &change),
             Event::Read { ticket, resource, confirm } => self.client_reads(ticket, &resource, confirm),
             Event::HasRead { ticket } => self.has_read(ticket),
+            Event::Expired { ticket } => self.expired(ticket),
             event => match self.on_making(event) {
                 Some(event) if event.resource().is_some_and(|meta| self.is_ordered(meta)) => {
                     self.on_ordered(event);
@@ -272,6 +285,7 @@ impl Machine {
             Event::Settle { resource, op, executed, local } => {
                 self.learnt_fate(&resource, &op, Stage::InDoubt, Some(executed), local);
             }
+            Event::Probe { resource, op } => self.probe_again(&resource, &op),
             Event::Fired(Timer::Retry(meta)) => self.retry(&meta),
             Event::Fired(Timer::Copy(meta)) => self.copy(&meta),
             Event::Fired(Timer::Compare(meta)) => self.conclude(&meta),
@@ -321,12 +335,44 @@ impl Machine {
             || self.ordering.entries.get(meta).is_some_and(ordered)
     }
 
+    /// Whether the service here shows all that it executed, and all that this site has acknowledged: see
+    /// [`crate::Resource::is_whole`]. Where writes have one order, nothing is executed again.
+    #[must_use]
+    pub fn is_whole(&self, meta: &Meta) -> bool {
+        self.entries.get(meta).is_none_or(|entry| {
+            let running = entry.running.as_ref().map(|running| &running.execution);
+            entry.resource.is_whole(&self.here, running)
+        })
+    }
+
     /// Whether the service here has the resource from this site's own executions, good or not. Else, what it has under
     /// that name is another's.
     #[must_use]
     pub fn is_made(&self, meta: &Meta) -> bool {
         self.entries.get(meta).is_some_and(|entry| entry.resource.is_here())
             || self.ordering.entries.get(meta).is_some_and(|entry| entry.queue.exists)
+    }
+
+    /// Whether the service here has a resource from an execution of this site, also from one that nobody else will repeat.
+    #[must_use]
+    pub fn is_in_service(&self, meta: &Meta) -> bool {
+        self.is_made(meta) || self.ordering.entries.get(meta).is_some_and(Ordered::is_made_ahead)
+    }
+
+    /// Whether another site is known to have made its replica. It is not before it has said so, also again after a restart
+    /// of this site; but an id in its service is known for good.
+    #[must_use]
+    pub fn is_made_at(&self, meta: &Meta, site: &Site) -> bool {
+        if let Some(entry) = self.ordering.entries.get(meta) {
+            // A site that has not heard of it says how far its log is, which is before the place of what makes it.
+            let told = entry.peers.get(site).is_some_and(|done| *done >= entry.made_before());
+            return told || !entry.map.chosen && entry.map.local(site).is_some();
+        }
+        let Some(entry) = self.entries.get(meta) else { return false };
+        match entry.peers.get(site).and_then(|peer| peer.said.as_ref()) {
+            Some((_, done)) => entry.resource.exists(done),
+            None => !entry.map.chosen && entry.map.local(site).is_some(),
+        }
     }
 
     /// Whether an earlier attempt at what is running may have been executed.
@@ -376,11 +422,51 @@ impl Machine {
         OpId { site: self.here.clone(), epoch: self.epoch, counter: self.counter.saturating_add(1) }
     }
 
+    /// A name for a write that another site is to accept: nothing else is called so, here or elsewhere.
+    pub fn reserve_op(&mut self) -> OpId {
+        let id = self.next_op();
+        self.counter = id.counter;
+        id
+    }
+
     /// The operation that a client waits for, once its write was accepted.
     #[must_use]
     pub fn accepted(&self, ticket: Ticket) -> Option<&OpId> {
         // The last is the one that is asked for.
         self.asked.iter().rev().find(|(_, own)| **own == ticket).map(|(op, _)| op)
+    }
+
+    /// Writes that were refused when their clients had been answered already, as far as they are kept.
+    pub fn refusals(&self) -> impl Iterator<Item = &Refusal> {
+        self.refusals.values()
+    }
+
+    /// What is kept of a write that was refused so.
+    #[must_use]
+    pub fn refusal(&self, op: &OpId) -> Option<&Refusal> {
+        self.refusals.get(op)
+    }
+
+    /// A client waits no longer for its write.
+    fn expired(&mut self, ticket: Ticket) {
+        let Some(op) = self.accepted(ticket).cloned() else { return };
+        self.asked.remove(&op);
+        self.ordering.waiting.remove(&op);
+    }
+
+    /// Keeps what nobody was told of a write that had no effect. The oldest of too many goes.
+    pub(crate) fn keep_refusal(&mut self, operation: Operation, status: u16) {
+        let id = operation.id.clone();
+        let refusal = Refusal { operation: Operation { body: None, ..operation }, status };
+        self.call.refusals.insert(id.clone(), Some(refusal.clone()));
+        self.refusals.insert(id, refusal);
+        if self.refusals.len() > MAX_REFUSALS {
+            let oldest = self.refusals.values().min_by_key(|refusal| refusal.operation.stamp);
+            if let Some(oldest) = oldest.map(|refusal| refusal.operation.id.clone()) {
+                self.refusals.remove(&oldest);
+                self.call.refusals.insert(oldest, None);
+            }
+        }
     }
 
     /// Remembers how a resource was recorded; at the end of the call it is recorded where that changed.
@@ -459,6 +545,12 @@ impl Machine {
             match making {
                 Some(making) => put.push(Record::Making { resource, making }),
                 None => remove.push(Key::Making(resource)),
+            }
+        }
+        for (id, refusal) in call.refusals {
+            match refusal {
+                Some(refusal) => put.push(Record::Refusal(refusal)),
+                None => remove.push(Key::Refusal(id)),
             }
         }
         for (key, record) in call.order {

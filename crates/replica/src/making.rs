@@ -13,7 +13,7 @@ use crate::record::Stage;
 pub struct Making {
     /// Its name, for the service and for the operator. No operation has it.
     pub op: OpId,
-    /// What to do where it is in doubt. A service that named what it made cannot be asked for it: the operator is.
+    /// What to do where it is in doubt.
     pub doubt: Doubt,
     /// How far it is.
     pub stage: Stage,
@@ -45,7 +45,17 @@ impl Machine {
             Event::Made { resource, op, outcome } if is_of(&resource, &op) => self.made(&resource, outcome),
             Event::Made { .. } => {}
             Event::Settle { resource, op, executed, local } if is_of(&resource, &op) => {
-                self.settle_making(&resource, executed, local);
+                self.settle_making(&resource, Stage::InDoubt, Some(executed), local);
+            }
+            Event::Probed { resource, op, executed, local } if is_of(&resource, &op) => {
+                self.settle_making(&resource, Stage::Probing, executed, local);
+            }
+            Event::Probe { resource, op } if is_of(&resource, &op) => {
+                let asked = |making: &Making| making.stage == Stage::InDoubt;
+                if self.makings.get(&resource).is_some_and(asked) {
+                    self.touch_either(&resource);
+                    self.probe_making(&resource);
+                }
             }
             Event::Fired(Timer::Copy(meta)) if self.makings.contains_key(&meta) => self.make_again(&meta),
             event => return Some(event),
@@ -86,7 +96,7 @@ impl Machine {
             Outcome::Done { local: Some(local), .. } => self.has_made(meta, local),
             // Somebody has to look which one it is.
             Outcome::Done { local: None, .. } => self.ask_about_making(meta),
-            Outcome::Unknown => self.doubt_making(meta),
+            Outcome::Unknown | Outcome::Begun { .. } => self.doubt_making(meta),
             Outcome::NotExecuted if making.doubted => self.wait_making(meta),
             // The attempt before may have made it, and be the reason for the refusal.
             Outcome::Refused { .. } if making.doubted => self.ask_about_making(meta),
@@ -112,16 +122,16 @@ impl Machine {
         }
     }
 
-    /// The operator says what became of it. What was not made is made now, as another attempt.
-    fn settle_making(&mut self, meta: &Meta, executed: bool, local: Option<LocalId>) {
+    /// The probe or the operator says what became of it. What was not made is made now, as another attempt.
+    fn settle_making(&mut self, meta: &Meta, stage: Stage, executed: Option<bool>, local: Option<LocalId>) {
         self.touch_either(meta);
-        if self.makings.get(meta).is_none_or(|making| making.stage != Stage::InDoubt) {
+        if self.makings.get(meta).is_none_or(|making| making.stage != stage) {
             return;
         }
-        match local {
-            Some(local) if executed => self.has_made(meta, local),
-            None if executed => self.ask_about_making(meta),
-            _ => {
+        match (executed, local) {
+            (Some(true), Some(local)) => self.has_made(meta, local),
+            (Some(true) | None, _) => self.ask_about_making(meta),
+            (Some(false), _) => {
                 self.set_making(meta, None);
                 if self.is_to_be_here(meta) {
                     self.install_either(meta);
@@ -134,9 +144,9 @@ impl Machine {
     pub(crate) fn go_on_installing(&mut self, meta: &Meta) {
         match self.makings.get(meta).map(|making| making.stage) {
             None => self.install_either(meta),
-            Some(Stage::Sent) => self.doubt_making(meta),
+            Some(Stage::Sent | Stage::Probing) => self.doubt_making(meta),
             Some(Stage::Waiting) => self.wake(Timer::Copy(meta.clone()), 1),
-            Some(Stage::Probing | Stage::InDoubt) => self.ask_about_making(meta),
+            Some(Stage::InDoubt) => self.ask_about_making(meta),
         }
     }
 
@@ -144,9 +154,19 @@ impl Machine {
     fn doubt_making(&mut self, meta: &Meta) {
         match self.makings.get(meta).map(|making| making.doubt) {
             Some(Doubt::Repeat) => self.wait_making(meta),
-            Some(Doubt::Probe | Doubt::Ask) => self.ask_about_making(meta),
+            Some(Doubt::Probe) => self.probe_making(meta),
+            Some(Doubt::Ask) => self.ask_about_making(meta),
             None => {}
         }
+    }
+
+    /// Asks the service whether it made it.
+    fn probe_making(&mut self, meta: &Meta) {
+        let Some(mut making) = self.makings.get(meta).cloned() else { return };
+        (making.stage, making.doubted) = (Stage::Probing, true);
+        let op = making.op.clone();
+        self.set_making(meta, Some(making));
+        self.call.effects.push(Effect::ProbeMade { resource: meta.clone(), op });
     }
 
     fn wait_making(&mut self, meta: &Meta) {

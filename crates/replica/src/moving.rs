@@ -150,8 +150,13 @@ impl Machine {
             op.stamp = self.clock.tick(self.call.wall_ms);
             self.call.ops.insert(id, Some(op.clone()));
         }
+        let shown = !entry.comparing.differing.is_empty();
         if anew {
             self.copy(meta);
+        } else if shown {
+            // Whoever was shown that it differs is shown that it does no more.
+            self.compare(meta);
+            self.inquire(std::slice::from_ref(meta));
         }
     }
 

@@ -52,8 +52,22 @@ impl FromStr for OpId {
     }
 }
 
-/// A field of a resource that a patch sets, as the profile names it.
+/// A field of a resource that a patch sets, as the profile names it: a member of its document (`tags`), or a path below the
+/// resource (`/tags`, `/tags/lts`). A member and the path of its name are one field; what is below a path is an element of it.
 pub type Field = Arc<str>;
+
+/// The names that lead to a field: an element's begins with that of the field that it is in.
+pub(crate) fn names(field: &Field) -> Vec<&str> {
+    match field.strip_prefix('/') {
+        Some(path) => path.split('/').collect(),
+        None => vec![field],
+    }
+}
+
+/// Whether setting a field sets another as well: the same, or an element of it.
+pub(crate) fn sets(field: &Field, other: &Field) -> bool {
+    names(other).starts_with(&names(field))
+}
 
 /// How an operation behaves beside concurrent ones. A profile gives it for each kind of operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]

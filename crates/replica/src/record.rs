@@ -31,6 +31,8 @@ pub enum Key {
     Ordered(Meta),
     /// A copy that the service here is asked to make.
     Making(Meta),
+    /// A refusal that nobody was told.
+    Refusal(OpId),
 }
 
 /// How far an execution has come. It is recorded before the service is asked.
@@ -126,6 +128,18 @@ pub enum Record {
         /// How far that is.
         making: Making,
     },
+    /// A refusal that nobody was told.
+    Refusal(Refusal),
+}
+
+/// A write that the service of its own site refused when its client had been answered already: it had no effect anywhere.
+/// It is kept so that somebody can see that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
+pub struct Refusal {
+    /// The write, without its body.
+    pub operation: Operation,
+    /// What the service said.
+    pub status: u16,
 }
 
 /// Bytes that are no record of this format.
@@ -148,6 +162,7 @@ impl Record {
             Record::Order(record) => Key::Order(record.key()),
             Record::Ordered { map, .. } => Key::Ordered(map.meta.clone()),
             Record::Making { resource, .. } => Key::Making(resource.clone()),
+            Record::Refusal(refusal) => Key::Refusal(refusal.operation.id.clone()),
         }
     }
 
@@ -167,7 +182,8 @@ impl Record {
             | Record::Operation(_)
             | Record::State { .. }
             | Record::Gone(_)
-            | Record::Making { .. } => Vec::new(),
+            | Record::Making { .. }
+            | Record::Refusal(_) => Vec::new(),
         }
     }
 

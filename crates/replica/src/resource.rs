@@ -6,7 +6,7 @@ use scope::Site;
 use serde::{Deserialize, Serialize};
 
 use crate::converge::Target;
-use crate::operation::{Body, Class, Field, Level, OpId, Operation};
+use crate::operation::{Body, Class, Field, Level, OpId, Operation, names, sets};
 use crate::ordered::Copied;
 use crate::version::Version;
 
@@ -128,6 +128,14 @@ impl Resource {
         !self.exists(&self.seen(here)) && (unknown || self.exists(&self.progress.known))
     }
 
+    /// Whether a delete ends the resource that one who has seen this much has not seen: the service here has yet to execute
+    /// it. Whatever is accepted meanwhile would lose to it.
+    #[must_use]
+    pub fn is_doomed(&self, seen: &Version) -> bool {
+        let unseen = |op: &Operation| op.class == Class::Delete && !seen.covers(&op.id);
+        self.ops.values().any(unseen) && !self.exists(&self.progress.known)
+    }
+
     /// Records an operation that this site accepted, with [`Resource::seen`].
     pub fn accept(&mut self, op: Operation) {
         self.progress.known.add(&op.id);
@@ -164,6 +172,12 @@ impl Resource {
     #[must_use]
     pub fn is_fresh(&self, op: &OpId) -> bool {
         self.progress.fresh.contains(op)
+    }
+
+    /// The service took it, though it is not over yet: other sites may learn it. True where that decided about an operation that
+    /// was accepted here.
+    pub(crate) fn decide(&mut self, op: &OpId) -> bool {
+        self.progress.fresh.remove(op)
     }
 
     /// Another site knows this much. What is among it was executed here once, and this site was given back old records
@@ -209,6 +223,8 @@ impl Resource {
                 local.adds.insert(op.clone());
             }
             How::Patch(fields) => {
+                // What sets a whole field erases its elements.
+                local.fields.retain(|other, _| !fields.iter().any(|field| sets(field, other)));
                 local.fields.extend(fields.iter().map(|field| (field.clone(), op.clone())));
             }
         }
@@ -217,6 +233,12 @@ impl Resource {
             self.taking = None;
         }
         self.progress.fresh.remove(op)
+    }
+
+    /// It has no effect at this site: what it is to is deleted here.
+    pub(crate) fn pass_by(&mut self, op: &OpId) {
+        self.progress.done.add(op);
+        self.taking.take_if(|taking| taking == op);
     }
 
     /// The service will never execute it: what it has stays as it is, and counts as if it had.
@@ -367,6 +389,38 @@ impl Resource {
         self.progress.local.base.is_some()
     }
 
+    /// Whether the service shows all that was executed here, and all that this site has acknowledged. It does not while a
+    /// replacement from elsewhere erases what has then to be executed again, nor where it was given the state of a replica
+    /// that lacks something of this site's own. `running` is what the service is asked for now.
+    #[must_use]
+    pub fn is_whole(&self, here: &Site, running: Option<&Execution>) -> bool {
+        let (done, local) = (&self.progress.done, &self.progress.local);
+        // At `@weak` nothing is executed again.
+        if self.progress.level == Level::Weak {
+            return true;
+        }
+        let lacks = |op: &Operation| op.id.site == *here && !self.is_fresh(&op.id) && !done.covers(&op.id);
+        if self.ops.values().any(lacks) || running.is_some_and(|running| self.erases(running)) {
+            return false;
+        }
+        let target = Target::of(self.ops.values().filter(|op| done.covers(&op.id)));
+        // What is deleted shows nothing.
+        target.base.is_none()
+            || target.base == local.base
+                && target.adds.is_subset(&local.adds)
+                && target.fields.iter().all(|(field, id)| local.fields.get(field) == Some(id))
+    }
+
+    /// Whether an execution erases something that counts.
+    fn erases(&self, execution: &Execution) -> bool {
+        let Some(op) = self.ops.get(&execution.op).filter(|_| execution.how == How::Replace) else {
+            return false;
+        };
+        let Local { adds, fields, .. } = &self.progress.local;
+        let kept = adds.iter().chain(fields.values()).filter_map(|id| self.ops.get(id));
+        kept.into_iter().any(|kept| !op.saw(kept))
+    }
+
     /// What the operations that were taken make.
     fn target(&self) -> Target {
         Target::of(
@@ -390,10 +444,12 @@ impl Resource {
             let how = if local.base.is_some() { How::Replace } else { How::Create };
             return Some(Execution { op: base, how });
         }
-        let add = target.adds.difference(&local.adds).filter_map(|id| self.ops.get(id));
+        let add = target.adds.difference(&local.adds).map(|id| (1, id));
         let patch = target.fields.iter().filter(|&(field, id)| local.fields.get(field) != Some(id));
-        let first =
-            add.chain(patch.filter_map(|(_, id)| self.ops.get(id))).min_by(|a, b| a.rank().cmp(&b.rank()))?;
+        // Fields come before their elements, which would be erased with them.
+        let patch = patch.map(|(field, id)| (names(field).len(), id));
+        let lacking = add.chain(patch).filter_map(|(depth, id)| Some((depth, self.ops.get(id)?)));
+        let (_, first) = lacking.min_by(|(a, one), (b, other)| (a, one.rank()).cmp(&(b, other.rank())))?;
         let how = match first.class {
             Class::Patch(_) => How::Patch(
                 target

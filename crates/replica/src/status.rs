@@ -1,6 +1,6 @@
 //! What can be told of resources and operations, for whoever shows them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use scope::Site;
 
@@ -23,6 +23,8 @@ pub struct Status<'m> {
     pub running: Option<&'m Running>,
     /// The state of another replica is being fetched, or given to the service here.
     pub copying: bool,
+    /// Sites whose replicas differ, by the last comparison here.
+    pub differing: Vec<&'m Site>,
     /// It was deleted: only what is needed for comparison is kept.
     pub deleted: bool,
 }
@@ -64,6 +66,7 @@ impl Machine {
                 condition: entry.condition,
                 running: entry.running.as_ref(),
                 copying: entry.fetching || entry.installing.is_some(),
+                differing: Vec::new(),
                 deleted: entry.is_absent(),
             });
         }
@@ -74,6 +77,7 @@ impl Machine {
             condition: entry.condition,
             running: entry.running.as_ref(),
             copying: entry.fetching || entry.installing.is_some(),
+            differing: entry.comparing.differing.iter().filter(|site| entry.is_member(site)).collect(),
             deleted: *known != Version::default() && !entry.resource.exists(known),
         })
     }
@@ -129,6 +133,19 @@ impl Machine {
         };
         let members = entry.map.members().into_iter();
         Some(members.filter_map(|site| Some((site.clone(), standing(site)?))).collect())
+    }
+
+    /// The other sites that are known to have executed all that is known here of a resource: what was acknowledged here can be
+    /// read there. None of one whose writes have one order, which a read goes by.
+    #[must_use]
+    pub fn confirmed_by(&self, meta: &Meta) -> BTreeSet<Site> {
+        let Some(entry) = self.entries.get(meta) else { return BTreeSet::new() };
+        let known = &entry.resource.progress.known;
+        let has = |site: &&Site| {
+            let said = entry.peers.get(*site).and_then(|peer| peer.said.as_ref());
+            **site != self.here && said.is_some_and(|(_, done)| done.dominates(known))
+        };
+        entry.map.members().into_iter().filter(has).cloned().collect()
     }
 
     /// Whether a site is known to have finished what stands at a place in the order of a resource's writes. Every

@@ -1,7 +1,7 @@
 //! The application: images with ids that the service chooses. It writes down all that it executed, and can be ill.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep};
 
 use crate::chance::Chance;
-use crate::client::FILE;
+use crate::client::{CREDENTIAL, FILE};
 use crate::content;
 use crate::network::{Network, Wire};
 use crate::trace::Trace;
@@ -50,6 +50,9 @@ pub struct Mood {
     /// It does not run.
     pub down: bool,
 }
+
+/// After so many milliseconds a service that keeps names has executed what it was asked for, or never will.
+const LATEST: u64 = 9_500;
 
 /// More than any run asks of a service: what asks for more does not end by itself.
 pub const MOST: usize = 2_000;
@@ -84,6 +87,8 @@ pub struct App(Rc<RefCell<State>>);
 struct State {
     name: String,
     images: BTreeMap<String, Map<String, Value>>,
+    /// What clients named themselves.
+    named: BTreeMap<String, Map<String, Value>>,
     ledger: Vec<Done>,
     mood: Mood,
     chance: Chance,
@@ -92,6 +97,16 @@ struct State {
     well: Option<Instant>,
     /// The first file that nobody sent so.
     damaged: Option<String>,
+    /// What was deleted and is held, until when.
+    leaving: BTreeMap<String, Instant>,
+    /// Whether it keeps the names of operations, and goes on with writes that nobody waits for any more.
+    probes: bool,
+    /// How often it was given what it had at some time.
+    restores: u64,
+    /// It asks for a credential.
+    asks: bool,
+    /// It deletes also what is protected.
+    lets_go: bool,
 }
 
 /// All that a service has.
@@ -100,16 +115,22 @@ pub type Images = BTreeMap<String, Map<String, Value>>;
 impl App {
     /// A service with nothing in it.
     #[must_use]
-    pub fn new(name: &str, chance: Chance, trace: &Trace) -> App {
+    pub fn new(name: &str, chance: Chance, trace: &Trace, probes: bool, asks: bool) -> App {
         App(Rc::new(RefCell::new(State {
             name: name.to_owned(),
             images: BTreeMap::new(),
+            named: BTreeMap::new(),
             ledger: Vec::new(),
             mood: Mood::default(),
             chance,
             trace: trace.clone(),
             well: Some(Instant::now()),
             damaged: None,
+            leaving: BTreeMap::new(),
+            probes,
+            restores: 0,
+            asks,
+            lets_go: false,
         })))
     }
 
@@ -130,12 +151,32 @@ impl App {
     /// What it has.
     #[must_use]
     pub fn images(&self) -> Images {
-        self.0.borrow().images.clone()
+        let mut state = self.0.borrow_mut();
+        state.let_go();
+        state.images.clone()
+    }
+
+    /// What clients named themselves, and is there.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.0.borrow().named.keys().cloned().collect()
     }
 
     /// It is given what it had at some time.
     pub fn restore(&self, images: Images) {
-        self.0.borrow_mut().images = images;
+        let mut state = self.0.borrow_mut();
+        (state.images, state.restores) = (images, state.restores + 1);
+    }
+
+    /// From now on it deletes what is protected, too.
+    pub fn let_go(&self) {
+        self.0.borrow_mut().lets_go = true;
+    }
+
+    /// Whether it has an image that was made by this request.
+    #[must_use]
+    pub fn has(&self, made: &str) -> bool {
+        self.0.borrow().images.values().any(|image| image.get("made").and_then(Value::as_str) == Some(made))
     }
 
     /// Somebody deletes an image there, by hand.
@@ -185,7 +226,10 @@ impl App {
         twice: Arc<AtomicBool>,
     ) -> Result<Response<Full<Bytes>>, io::Error> {
         let own = request.uri().query().is_none_or(|query| !query.contains("by="));
-        if own || request.headers().contains_key("scope-operation") {
+        let named = request.headers().contains_key("scope-operation");
+        // Where it keeps their names, it goes on with what is not to be repeated: Archipel has to wait for that.
+        let goes_on = named && request.method() == Method::POST && self.0.borrow().probes;
+        if (own || named) && !goes_on {
             return self.answer(request, &twice).await;
         }
         spawn_local(async move { self.answer(request, &twice).await }).await.map_err(io::Error::other)?
@@ -199,14 +243,20 @@ impl App {
         let asked = Instant::now();
         let (head, body) = request.into_parts();
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
-        let (mood, slow) = {
+        let (mood, slow, restores) = {
             let mut state = self.0.borrow_mut();
             let mood = state.mood;
-            let slow = state.chance.percent(mood.slow).then(|| state.chance.between(500, 14_000));
-            (mood, slow)
+            // What goes on takes no longer than the sites' response limit.
+            let longest = if state.probes { LATEST } else { 14_000 };
+            let slow = state.chance.percent(mood.slow).then(|| state.chance.between(500, longest));
+            (mood, slow, state.restores)
         };
         if let Some(slow) = slow {
             sleep(Duration::from_millis(slow)).await;
+        }
+        // What it had in hand when it was given an old copy is lost with the rest.
+        if self.0.borrow().restores != restores {
+            return Err(io::ErrorKind::ConnectionReset.into());
         }
         if self.0.borrow().ledger.len() >= MOST {
             return std::future::pending().await;
@@ -262,19 +312,25 @@ impl State {
         let query = head.uri.query().unwrap_or_default();
         let by = query.split('&').find_map(|pair| pair.strip_prefix("by=")).map(str::to_owned);
         let operation = head.headers.get("scope-operation").and_then(|name| name.to_str().ok());
-        let before = self.images.clone();
+        self.let_go();
+        let before = (self.images.clone(), self.named.clone());
         let file = content::name(body);
         let mut body: Map<String, Value> = serde_json::from_slice(body).unwrap_or_default();
         // By all services, or by the one that it names.
         let refused = body.remove("refuse").is_some_and(|by| by == true || by == *self.name);
         let (status, document, id) = if fails {
             (500, None, None)
+        } else if self.asks && !head.headers.contains_key(CREDENTIAL) {
+            (401, None, None)
         } else if refused {
             (422, Some(json!({ "why": "it asks to be refused" })), None)
         } else {
-            self.change(&head.method, &path, body, file)
+            let asked_for = query.strip_prefix("op=").map(decoded);
+            self.change(&head.method, (&path, query), body, file, operation.or(asked_for.as_deref()))
         };
-        let (operation, effect) = (operation.map(str::to_owned), before != self.images);
+        self.images.values_mut().for_each(tidy);
+        let (operation, effect) =
+            (operation.map(str::to_owned), before.0 != self.images || before.1 != self.named);
         let what = format!("{} {path}?{query}", head.method);
         self.trace.say(format!(
             "{}: {what} {status} {}",
@@ -290,27 +346,52 @@ impl State {
     fn change(
         &mut self,
         method: &Method,
-        path: &str,
+        (path, query): (&str, &str),
         body: Map<String, Value>,
         file: String,
+        operation: Option<&str>,
     ) -> (u16, Option<Value>, Option<String>) {
+        let operation = operation.filter(|_| self.probes);
         let mut parts = path.trim_matches('/').split('/');
-        let (kind, id, below) = (parts.next(), parts.next(), parts.next());
+        let (kind, id, below, key) = (parts.next(), parts.next(), parts.next(), parts.next());
+        if let (Some("names"), Some(name), None) = (kind, id, below) {
+            return self.by_name(method, name, body);
+        }
         if kind != Some("images") {
             return (404, None, None);
         }
-        let Some(id) = id else { return self.collection(method, body) };
+        let Some(id) = id else { return self.collection(method, query, body, operation) };
         let Some(image) = self.images.get_mut(id) else { return (404, None, None) };
         match (method.as_str(), below) {
-            ("GET" | "HEAD", None) => (200, Some(Value::Object(image.clone())), None),
+            ("GET" | "HEAD", None) => (200, Some(shown(image)), None),
+            ("DELETE", None) if !self.lets_go && image.get("protected") == Some(&Value::Bool(true)) => {
+                (403, Some(json!({ "why": "it is protected" })), None)
+            }
             ("DELETE", None) => {
-                self.images.remove(id);
-                (204, None, None)
+                if let Some(ms) = image.get("held").and_then(Value::as_u64) {
+                    let until = Instant::now() + Duration::from_millis(ms);
+                    self.leaving.entry(id.to_owned()).or_insert(until);
+                    (202, None, None)
+                } else {
+                    self.images.remove(id);
+                    (204, None, None)
+                }
             }
             ("PUT", None) => {
+                let op = image.remove("op");
                 *image = whole(body, id);
+                if let Some(op) = op {
+                    image.extend([("op".to_owned(), op), ("ops".to_owned(), json!({}))]);
+                }
                 (200, Some(Value::Object(image.clone())), None)
             }
+            ("PUT" | "DELETE", Some("labels")) => (set_label(image, method, key), None, None),
+            ("GET" | "HEAD", Some("specs")) if key.is_none() => (
+                200,
+                Some(json!({ "specs": image.get("specs").cloned().unwrap_or_else(|| json!({})) })),
+                None,
+            ),
+            (_, Some("specs")) => (set_specs(image, method, key, body), None, None),
             ("PATCH", None) => {
                 image.extend(body.into_iter().filter(|(field, _)| field != "id"));
                 (200, Some(Value::Object(image.clone())), None)
@@ -320,6 +401,9 @@ impl State {
                 if let Some(Value::Object(adds)) = image.get_mut("adds") {
                     let count = adds.get(&value).and_then(Value::as_u64).unwrap_or(0);
                     adds.insert(value, (count + 1).into());
+                }
+                if let (Some(operation), Some(Value::Object(ops))) = (operation, image.get_mut("ops")) {
+                    ops.insert(operation.to_owned(), true.into());
                 }
                 (200, Some(Value::Object(image.clone())), None)
             }
@@ -342,25 +426,150 @@ impl State {
         }
     }
 
+    /// What was deleted, and is held no more, is gone.
+    fn let_go(&mut self) {
+        let (now, images) = (Instant::now(), &mut self.images);
+        self.leaving.retain(|id, until| {
+            let held = *until > now;
+            if !held {
+                images.remove(id);
+            }
+            held
+        });
+    }
+
+    /// What the client names: a PUT makes it, or replaces it.
+    fn by_name(
+        &mut self,
+        method: &Method,
+        name: &str,
+        body: Map<String, Value>,
+    ) -> (u16, Option<Value>, Option<String>) {
+        match (method.as_str(), self.named.get(name)) {
+            ("PUT", before) => {
+                let status = if before.is_some() { 200 } else { 201 };
+                self.named.insert(name.to_owned(), body.clone());
+                (status, Some(Value::Object(body)), None)
+            }
+            ("GET" | "HEAD", Some(there)) => (200, Some(Value::Object(there.clone())), None),
+            (_, None) => (404, None, None),
+            _ => (405, None, None),
+        }
+    }
+
     fn collection(
         &mut self,
         method: &Method,
+        query: &str,
         body: Map<String, Value>,
+        operation: Option<&str>,
     ) -> (u16, Option<Value>, Option<String>) {
         match method.as_str() {
-            "GET" => {
-                let images: Vec<_> = self.images.values().cloned().map(Value::Object).collect();
-                (200, Some(json!({ "images": images })), None)
-            }
+            "GET" => (200, Some(self.page(query, operation)), None),
             "POST" => {
                 let id = self.chance.uuid();
-                let image = whole(body, &id);
+                let mut image = whole(body, &id);
+                if let Some(operation) = operation {
+                    image.extend([("op".to_owned(), operation.into()), ("ops".to_owned(), json!({}))]);
+                }
                 self.images.insert(id.clone(), image.clone());
                 (201, Some(Value::Object(image)), Some(id))
             }
             _ => (405, None, None),
         }
     }
+}
+
+impl State {
+    /// So many images as are asked for, after one of them, and where there are more.
+    fn page(&self, query: &str, operation: Option<&str>) -> Value {
+        let parameter = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name));
+        let limit = parameter("limit=").and_then(|limit| limit.parse().ok()).unwrap_or(usize::MAX);
+        let after = parameter("marker=").unwrap_or_default();
+        let made_by = |image: &Map<String, Value>| {
+            operation.is_none_or(|name| image.get("op").and_then(Value::as_str) == Some(name))
+        };
+        let mut left = self.images.iter().filter(|(id, image)| id.as_str() > after && made_by(image));
+        let page: Vec<(&String, Value)> =
+            left.by_ref().take(limit).map(|(id, image)| (id, Value::Object(image.clone()))).collect();
+        let next = page.last().filter(|_| left.next().is_some());
+        let next = next.map(|(id, _)| format!("/images?limit={limit}&marker={id}"));
+        let images: Vec<&Value> = page.iter().map(|(_, image)| image).collect();
+        match next {
+            Some(next) => json!({ "images": images, "next": next }),
+            None => json!({ "images": images }),
+        }
+    }
+}
+
+/// Labels are written one by one, and are the member `tags` of the image: a set. One that is not there cannot be taken away.
+fn set_label(image: &mut Map<String, Value>, method: &Method, label: Option<&str>) -> u16 {
+    let Some(label) = label else { return 405 };
+    let tags = image.get("tags").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut tags: BTreeSet<String> = tags.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    if method == Method::PUT {
+        tags.insert(label.to_owned());
+    } else if !tags.remove(label) {
+        return 404;
+    }
+    image.insert("tags".to_owned(), tags.into_iter().collect());
+    204
+}
+
+/// Specifications are a map beside the document, which does not show them: written one by one, or some at once.
+fn set_specs(
+    image: &mut Map<String, Value>,
+    method: &Method,
+    name: Option<&str>,
+    mut body: Map<String, Value>,
+) -> u16 {
+    let mut specs = image.get("specs").and_then(Value::as_object).cloned().unwrap_or_default();
+    match (method.as_str(), name) {
+        ("PUT", Some(name)) => {
+            let Some(value) = body.remove(name) else { return 400 };
+            specs.insert(name.to_owned(), value);
+        }
+        ("DELETE", Some(name)) if specs.remove(name).is_none() => return 404,
+        ("DELETE", Some(_)) => {}
+        ("POST", None) => {
+            let Some(Value::Object(set)) = body.remove("specs") else { return 400 };
+            specs.extend(set);
+        }
+        _ => return 405,
+    }
+    image.insert("specs".to_owned(), specs.into());
+    200
+}
+
+/// No tags are as none at all, and so are specifications.
+fn tidy(image: &mut Map<String, Value>) {
+    let empty = |value: &Value| {
+        value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(Map::is_empty)
+    };
+    for name in ["tags", "specs"] {
+        if image.get(name).is_some_and(empty) {
+            image.remove(name);
+        }
+    }
+}
+
+/// An image as clients see it.
+fn shown(image: &Map<String, Value>) -> Value {
+    let mut image = image.clone();
+    image.remove("specs");
+    Value::Object(image)
+}
+
+/// A text without its percent-encoding.
+fn decoded(text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let byte = part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        plain.extend(byte.map(char::from));
+        plain.push_str(part.get(2..).unwrap_or_default());
+    }
+    plain
 }
 
 /// An image of these fields. What was added to it is counted: whatever the order, it looks the same.

@@ -23,6 +23,9 @@ use crate::world::{client_host, mesh_host};
 /// What services and clients say that a file is.
 pub const FILE: &str = "application/octet-stream";
 
+/// What shows on whose behalf a request is, where services ask for that.
+pub const CREDENTIAL: &str = "x-auth-token";
+
 /// How long a client waits for its answer.
 const PATIENCE: Duration = Duration::from_secs(40);
 
@@ -39,6 +42,8 @@ pub struct Asked {
     pub scope: String,
     /// What it sends.
     pub body: Sent,
+    /// It shows a credential.
+    pub token: bool,
 }
 
 /// What a client sends.
@@ -72,6 +77,8 @@ pub struct Told {
     pub problem: Option<String>,
     /// `Scope-Sites`, as it came.
     pub sites: String,
+    /// `Scope-Operation`, or the address in a problem.
+    pub operation: Option<String>,
     /// The document; of a file, its name.
     pub body: Value,
 }
@@ -105,6 +112,7 @@ pub async fn ask(network: &Network, asked: &Asked) -> Told {
         status: 0,
         problem: None,
         sites: String::new(),
+        operation: None,
         body: Value::Null,
     };
     match answer {
@@ -123,8 +131,11 @@ pub async fn ask(network: &Network, asked: &Asked) -> Told {
             let problem = problem.and_then(|kind| kind.strip_prefix("urn:archipel:")).map(str::to_owned);
             let sites = head.headers.get("scope-sites").and_then(|sites| sites.to_str().ok());
             let sites = sites.unwrap_or_default().to_owned();
+            let operation = head.headers.get("scope-operation").and_then(|operation| operation.to_str().ok());
+            let operation = operation.or_else(|| body.get("operation").and_then(Value::as_str));
+            let operation = operation.map(str::to_owned);
             let verdict = verdict(status, problem.as_deref());
-            Told { from, to, verdict, status, problem, sites, body }
+            Told { from, to, verdict, status, problem, sites, operation, body }
         }
     }
 }
@@ -154,6 +165,9 @@ async fn exchange(network: &Network, asked: &Asked) -> Result<Response<Bytes>, U
     let (mut sender, connection) = http1::handshake(TokioIo::new(wire)).await.map_err(lost)?;
     let driving = spawn_local(async move { drop(connection.await) });
     let mut request = Request::builder().method(asked.method).uri(&asked.path).header("host", "image");
+    if asked.token {
+        request = request.header(CREDENTIAL, "client");
+    }
     if !asked.scope.is_empty() {
         request = request.header("x-scope", format!("image: {}", asked.scope));
     }

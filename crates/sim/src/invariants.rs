@@ -1,8 +1,14 @@
 //! What must hold after a run. Each attacks a promise of the architecture, or of `docs/requests.md`.
 
+mod availability;
+mod exclusive;
 mod files;
+mod held;
+mod lists;
 mod membership;
+mod own_writes;
 mod revocation;
+mod shown;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -34,13 +40,16 @@ pub const ALL: &[(&str, Invariant)] = &[
     ("nothing_runs_twice", nothing_runs_twice),
     ("nothing_vanishes", nothing_vanishes),
     ("nothing_comes_back", nothing_comes_back),
+    ("deleted_is_gone", deleted_is_gone),
     ("refused_had_no_effect", refused_had_no_effect),
     ("ordered_is_linearizable", ordered_is_linearizable),
     ("eventual_is_causal", eventual_is_causal),
     ("newer_never_loses_to_older", newer_never_loses_to_older),
+    ("a_site_shows_what_it_acknowledged", own_writes::a_site_shows_what_it_acknowledged),
     ("only_what_is_concurrent_beats", only_what_is_concurrent_beats),
     ("local_requests_are_served", local_requests_are_served),
     ("scope_sites_never_lies", scope_sites_never_lies),
+    ("exclusive_is_at_one_site", exclusive::exclusive_is_at_one_site),
     ("files_are_whole", files::files_are_whole),
     ("the_last_upload_stays", files::the_last_upload_stays),
     ("spools_are_empty", files::spools_are_empty),
@@ -55,7 +64,16 @@ pub const ALL: &[(&str, Invariant)] = &[
     ("the_revoked_are_cut_off", revocation::the_revoked_are_cut_off),
     ("the_revoked_stay_out", revocation::the_revoked_stay_out),
     ("a_revocation_is_heard", revocation::a_revocation_is_heard),
+    ("lists_tell_each_once", lists::lists_tell_each_once),
+    ("what_is_shown_is_so", shown::what_is_shown_is_so),
     ("the_revoked_have_no_replica", revocation::the_revoked_have_no_replica),
+    ("others_go_on", availability::others_go_on),
+    ("unknown_outcomes_are_named", availability::unknown_outcomes_are_named),
+    ("requests_are_answered", held::requests_are_answered),
+    ("what_is_unknown_has_a_name", held::what_is_unknown_has_a_name),
+    ("acknowledged_is_executed_or_refused", held::acknowledged_is_executed_or_refused),
+    ("what_waits_says_why", held::what_waits_says_why),
+    ("the_deleted_is_gone_at_once", held::the_deleted_is_gone_at_once),
 ];
 
 /// What does not hold.
@@ -104,8 +122,14 @@ fn writes_to<'e>(evidence: &'e Evidence, made: &Record) -> impl Iterator<Item = 
     evidence.records.iter().filter(move |record| match record.ask.act {
         Act::Add { of }
         | Act::Patch { of, .. }
+        | Act::Label { of, .. }
+        | Act::Tags { of, .. }
+        | Act::Spec { of, .. }
+        | Act::Specs { of, .. }
+        | Act::Hold { of, .. }
         | Act::Put { of }
         | Act::Upload { of, .. }
+        | Act::Protect { of }
         | Act::Delete { of } => of == number,
         _ => false,
     })
@@ -128,7 +152,8 @@ fn sites_converge(evidence: &Evidence) -> Result<(), String> {
         let name = name(image.record);
         let strip = |images: &Vec<&Map<String, Value>>| -> Vec<Map<String, Value>> {
             let bare = |image: &&Map<String, Value>| {
-                let fields = image.iter().filter(|(field, _)| *field != "id");
+                // Names of operations are each service's own.
+                let fields = image.iter().filter(|(field, _)| !["id", "op", "ops"].contains(&field.as_str()));
                 fields.map(|(field, value)| (field.clone(), value.clone())).collect()
             };
             images.iter().map(bare).collect()
@@ -200,7 +225,8 @@ fn nothing_runs_twice(evidence: &Evidence) -> Result<(), String> {
     for (site, ledger) in evidence.ledgers.iter().enumerate() {
         let mut seen = BTreeSet::new();
         // Patches, replacements and deletions may be repeated; the rest may not.
-        let once = |done: &&Done| done.effect && done.method == "POST" && done.by.is_some();
+        let patches = |done: &Done| done.method != "POST" || done.path.ends_with("/specs");
+        let once = |done: &&Done| done.effect && !patches(done) && done.by.is_some();
         for done in ledger.iter().filter(once) {
             // A replacement from elsewhere erases what was added: then that is added again.
             let again = ledger
@@ -249,6 +275,11 @@ fn nothing_comes_back(evidence: &Evidence) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// What a site shows as deleted its service does not have any more.
+fn deleted_is_gone(evidence: &Evidence) -> Result<(), String> {
+    evidence.hasty.clone().map_or(Ok(()), Err)
 }
 
 /// "A refused request had no effect anywhere": no service has, or ever had, anything of it.
@@ -448,6 +479,9 @@ fn scope_sites_never_lies(evidence: &Evidence) -> Result<(), String> {
             };
             let own = |done: &&Done| done.by == Some(name(record)) && done.at <= record.told.to;
             let executed = evidence.ledgers[site].iter().filter(own).any(|done| done.status < 400);
+            // To be asked whether it has something is not to execute.
+            let wrote = |done: &Done| done.status < 400 && done.method != "HEAD";
+            let wrote = evidence.ledgers[site].iter().filter(own).any(wrote);
             // One that could not execute it may have been given the state of one that did.
             let given = |done: &Done| done.by.is_none() && done.effect && done.at <= record.told.to;
             let has = executed || evidence.ledgers[site].iter().any(given);
@@ -456,7 +490,7 @@ fn scope_sites_never_lies(evidence: &Evidence) -> Result<(), String> {
                 let wrong = match (claims, word) {
                     (Some(200..=299), _) => !executed,
                     (None, "done") => !has,
-                    (None, "error=unreachable") => executed,
+                    (None, "error=unreachable") => wrote,
                     _ => false,
                 };
                 if wrong {

@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
 use archipel::members::{Members, Order, Start, View};
+use http::{HeaderName, HeaderValue};
 use link::{Authority, Identity, Revoked};
 use mesh::upstream::Target;
 use mesh::{Audit, Backstage, Limits, Link, Mesh, Replication, Service, Settings, Timeouts};
@@ -23,6 +24,7 @@ use tokio::time::Instant;
 
 use crate::app::{App, Images};
 use crate::chance::Chance;
+use crate::client::CREDENTIAL;
 use crate::disk::{Copy, Disk, Mood};
 use crate::membership::{File, Outline, config};
 use crate::network::{Network, Stop};
@@ -38,6 +40,9 @@ pub const PUBLIC: u16 = 80;
 pub const SERVICE: u16 = 9292;
 const LINK: u16 = 7000;
 
+/// How long a site waits for its service.
+pub const RESPONSE: Duration = Duration::from_secs(10);
+
 /// The usual length of a revocation, without the site's name.
 const STATEMENT: usize = 10 + 71;
 
@@ -45,11 +50,21 @@ const STATEMENT: usize = 10 + 71;
 pub const NAMES: [&str; 5] = ["A", "B", "C", "D", "E"];
 
 const PROFILE: &str = "description = 'images'\n[propagation]\ntracestate = true\n[lists]\nid = 'id'\ntag = 'scope_site'\n\
+    [lists.paging]\nnext = [{ member = 'next' }]\n\
     [[kinds]]\nname = 'image'\nservice = 'image'\npath = '/images'\n\
-    operations = [{ method = 'POST', below = '/add', class = 'add' }]\n";
+    elements = [{ below = '/labels', member = '/tags' }, { below = '/specs', member = '/specs', map = '/specs' }]\n";
+
+/// What it says of writes, and where services keep the names of operations: of the one that made an image, and of each addition.
+const USUAL: &str = "operations = [{ method = 'POST', below = '/add', class = 'add' },\n\
+    { method = 'POST', below = '/specs', class = 'patch', members = '/specs' }]\n";
+const PROBING: &str = "operations = [{ method = 'POST', below = '/add', class = 'add', probe = { marker = '/ops' } },\n\
+    { method = 'POST', below = '/specs', class = 'patch', members = '/specs' }]\n\
+    probe = { marker = '/op', query = 'op={operation}', items = '/images' }\n";
 
 /// What it says besides, in runs with long bodies: images have a file, of which the document says which it is.
-const WITH_FILES: &str = "parts = ['/file']\ngenerated = ['/file']\n";
+const WITH_FILES: &str = "parts = ['/file']\napart = ['/file']\n";
+/// What it says besides, in runs in which services hold what they were told to delete.
+const WITH_HOLDS: &str = "deletion = 'absent'\n";
 /// There, what is longer is spooled.
 const INLINE: usize = 2 << 10;
 
@@ -132,6 +147,20 @@ pub struct Isle {
     profile: String,
     long: bool,
     let_in: LetIn,
+    keys: bool,
+    /// It has no credential of its own, from its next start on.
+    pub key_lost: bool,
+}
+
+/// The application of a run.
+#[derive(Clone, Copy)]
+pub struct Application {
+    /// Whether images have files, which go through the spool.
+    pub long: bool,
+    /// Whether services hold what they were told to delete.
+    pub holds: bool,
+    /// Whether services keep the names of operations.
+    pub probes: bool,
 }
 
 /// What all sites of a run begin with.
@@ -142,10 +171,12 @@ pub struct Beginning<'r> {
     pub files: &'r [File],
     /// Where it is written down what sites of several versions ask, if there are any.
     pub heard: Option<&'r Heard>,
-    /// Whether images have files, which go through the spool.
-    pub long: bool,
+    /// The application.
+    pub application: Application,
     /// Where it is written down if somebody is let in who is shut out.
     pub let_in: &'r LetIn,
+    /// Services ask for a credential, and every site has one.
+    pub keys: bool,
 }
 
 /// What a site had at some time.
@@ -170,13 +201,13 @@ impl Isle {
     #[must_use]
     pub fn new(
         index: usize,
-        &Beginning { seed, files, heard, long, let_in }: &Beginning<'_>,
+        &Beginning { seed, files, heard, application, let_in, keys }: &Beginning<'_>,
         network: &Network,
         identities: &Identities,
         trace: &Trace,
     ) -> Isle {
-        let name = NAMES[index];
-        let app = App::new(name, Chance::new(seed, &format!("app {name}")), trace);
+        let (name, Application { long, holds, probes }) = (NAMES[index], application);
+        let app = App::new(name, Chance::new(seed, &format!("app {name}")), trace, probes, keys);
         spawn_local(app.clone().serve(network.clone(), SocketAddr::new(app_host(index), SERVICE)));
         let directory = tempfile::Builder::new().tempdir_in(scratch()).unwrap();
         // A key that is there needs not to be made, and made durable.
@@ -185,7 +216,15 @@ impl Isle {
             std::fs::write(&path, [7; 32]).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
         }
-        let profile = format!("{PROFILE}{}", if long { WITH_FILES } else { "" });
+        let generated = match (long, probes) {
+            (false, false) => "",
+            (true, false) => "generated = ['/file']\n",
+            (false, true) => "generated = ['/op', '/ops']\n",
+            (true, true) => "generated = ['/file', '/op', '/ops']\n",
+        };
+        let (writes, parts) = (if probes { PROBING } else { USUAL }, if long { WITH_FILES } else { "" });
+        let holds = if holds { WITH_HOLDS } else { "" };
+        let profile = format!("{PROFILE}{writes}{parts}{holds}{generated}");
         std::fs::write(directory.path().join("images.toml"), &profile).unwrap();
         identities.of_sites[index].save(directory.path()).unwrap();
         Isle {
@@ -211,6 +250,8 @@ impl Isle {
             profile,
             long,
             let_in: let_in.clone(),
+            keys,
+            key_lost: false,
         }
     }
 
@@ -381,6 +422,18 @@ impl Isle {
         Arc::new(Ears { members, site: self.index, speaks: speaks(self.version), heard })
     }
 
+    /// What its mesh shows its service: in most of the runs in which nobody has a credential, it is not said that none is needed.
+    fn credentials(&self) -> BTreeMap<String, Vec<(HeaderName, HeaderValue)>> {
+        let own = (HeaderName::from_static(CREDENTIAL), HeaderValue::from_static("site"));
+        let unsaid = Chance::new(self.seed, "credentials").percent(60);
+        let headers = match (self.keys, self.key_lost) {
+            (true, false) => Some(vec![own]),
+            (true, true) => None,
+            (false, _) => (!unsaid).then(Vec::new),
+        };
+        headers.into_iter().map(|headers| ("image".to_owned(), headers)).collect()
+    }
+
     fn settings(&self, members: &Members, revoked: &Revoked) -> Settings {
         let profile = Profile::read(&self.profile).unwrap();
         let upstream = Target { host: app_host(self.index).to_string(), port: SERVICE, tls: None };
@@ -415,7 +468,7 @@ impl Isle {
                 directory: self.directory.path().to_owned(),
                 quota: 64 << 20,
                 inline: if self.long { INLINE } else { 1 << 20 },
-                credentials: BTreeMap::from([("image".to_owned(), Vec::new())]),
+                credentials: self.credentials(),
                 accept_from: None,
                 webhook: None,
             }),
@@ -433,7 +486,7 @@ impl Isle {
                 header: Duration::from_secs(10),
                 idle: Duration::from_mins(1),
                 connect: Duration::from_secs(3),
-                response: Duration::from_secs(10),
+                response: RESPONSE,
                 peer_response: Duration::from_secs(15),
                 body_idle: Duration::from_secs(10),
                 hedge: Duration::from_millis(200),

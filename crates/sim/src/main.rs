@@ -37,6 +37,9 @@ struct Options {
     /// Twice as much to do in each, and more that breaks.
     #[arg(long)]
     busy: bool,
+    /// Services keep the names of operations, and the profile says how to look for them.
+    #[arg(long)]
+    probes: bool,
     /// End with the first that fails.
     #[arg(long)]
     stop: bool,
@@ -61,13 +64,14 @@ struct Ran {
 fn main() -> ExitCode {
     let options = Options::parse();
     match options.seed {
-        Some(seed) => replay(&schedule(seed, options.busy)),
+        Some(seed) => replay(&schedule(seed, &options)),
         None => campaign(&options),
     }
 }
 
-fn schedule(seed: u64, busy: bool) -> Schedule {
-    if busy { Schedule::busy(seed) } else { Schedule::of(seed) }
+fn schedule(seed: u64, options: &Options) -> Schedule {
+    let schedule = if options.busy { Schedule::busy(seed) } else { Schedule::of(seed) };
+    Schedule { probes: options.probes, ..schedule }
 }
 
 fn replay(schedule: &Schedule) -> ExitCode {
@@ -96,7 +100,7 @@ fn campaign(options: &Options) -> ExitCode {
                     }
                     let begin = Instant::now();
                     let _watched = watch(seed, Duration::from_secs(options.patience));
-                    let mut report = run(&schedule(seed, options.busy), &identities);
+                    let mut report = run(&schedule(seed, options), &identities);
                     let failed = !report.violations.is_empty();
                     if !failed {
                         report.trace = Vec::new();
@@ -128,7 +132,7 @@ fn campaign(options: &Options) -> ExitCode {
     }
     let failed = ran.iter().filter(|ran| !is_known(ran)).find(|ran| !kept(ran));
     let Some(failed) = failed else { return ExitCode::SUCCESS };
-    shortest(&schedule(failed.seed, options.busy), &identities, options.minimise);
+    shortest(&schedule(failed.seed, options), &identities, options.minimise);
     ExitCode::FAILURE
 }
 

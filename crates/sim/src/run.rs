@@ -1,14 +1,22 @@
 //! One run: a schedule in one thread, under a clock that moves on when nothing else can.
 
 mod asking;
+mod claims;
+mod deleting;
 mod evidence;
 mod extending;
 mod members;
+mod reasons;
+mod showing;
 mod shutting_out;
 mod unnamed;
+mod walking;
 
 pub use evidence::Evidence;
 use extending::Extended;
+use reasons::Watch;
+pub use walking::Walked;
+use walking::Walks;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,11 +32,11 @@ use crate::chance::Chance;
 use crate::client::{self, Asked, Sent, Told, Verdict};
 use crate::disk;
 use crate::invariants::{self, Violation};
-use crate::isle::{Beginning, Identities, Isle, NAMES, site};
+use crate::isle::{Application, Beginning, Identities, Isle, NAMES, site};
 use crate::membership::{self, Outline, Sight, Watched, ZONE, zone_text};
 use crate::network::{Network, Path, Stop};
 use crate::revocation::{self, LetIn, Shut};
-use crate::schedule::{Act, Ask, Fault, Level, Schedule, Step, What};
+use crate::schedule::{Act, Ask, Dues, Fault, Level, Schedule, Step, What};
 use crate::trace::Trace;
 use crate::versions::{Heard, NEXT, TOO_NEW};
 
@@ -42,6 +50,7 @@ const FORGETTING: Duration = Duration::from_mins(5);
 
 /// What a client asked for, and was told.
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "what was so of a request, each or not")]
 pub struct Record {
     /// What it was.
     pub ask: Ask,
@@ -53,6 +62,10 @@ pub struct Record {
     pub told: Told,
     /// The site's mesh and its service were well all the time.
     pub well: bool,
+    /// The site's mesh ran all the time.
+    pub ran: bool,
+    /// The site knew that what it is about is deleted, and its service may not have been.
+    pub doomed: bool,
     /// What this site acknowledged may be lost: it was given an old copy of its disk later, or is shut out.
     pub lost: bool,
     /// The sites of which the one that was asked knew all the time that they are not to be asked.
@@ -104,7 +117,11 @@ struct Sea {
     /// What was given one more site, and copies that only an operator could end.
     extended: Extended,
     doubtful_copies: Cell<u64>,
+    /// Operations that only an operator could end.
+    doubts: Cell<u64>,
     asking: Vec<JoinHandle<()>>,
+    /// What clients saw of lists in pages.
+    walks: Walks,
     late: Option<usize>,
     watched: Rc<RefCell<Watched>>,
     /// What sites of several versions asked each other.
@@ -115,12 +132,22 @@ struct Sea {
     /// What such a site had made and had no name of in its records: the site, and its id there.
     unnamed: BTreeSet<(usize, String)>,
     faults: BTreeMap<&'static str, u64>,
+    /// What a site showed as deleted, and its service still had.
+    hasty: RefCell<Option<String>>,
     /// A site that is shut out, and the operator's word for each that it is.
     shut: Rc<RefCell<Shut>>,
     let_in: LetIn,
     voided: Vec<Vec<u8>>,
     /// What the operator has mended since, and how much it lacked.
     given_up: RefCell<BTreeMap<String, usize>>,
+    /// Requests that have to be answered in time, once all was mended before them.
+    dues: Dues,
+    /// Every client has a credential, and every site.
+    keys: bool,
+    /// Images that an operator looks at.
+    watch: Watch,
+    /// What waited, and did not say why.
+    unexplained: Vec<String>,
 }
 
 impl Sea {
@@ -139,9 +166,18 @@ impl Sea {
         let heard = schedule.steps.iter().any(of_versions).then(Heard::default);
         let of_files = |step: &Step| matches!(&step.what, What::Ask(Ask { act: Act::Upload { .. }, .. }));
         let long = schedule.steps.iter().any(of_files);
+        let of_holds = |step: &Step| matches!(&step.what, What::Ask(Ask { act: Act::Hold { .. }, .. }));
+        let holds = schedule.steps.iter().any(of_holds);
         let let_in = LetIn::default();
-        let start =
-            Beginning { seed: schedule.seed, files: &files, heard: heard.as_ref(), long, let_in: &let_in };
+        let keys = schedule.steps.iter().any(|step| matches!(step.what, What::Break(Fault::Keys)));
+        let start = Beginning {
+            seed: schedule.seed,
+            files: &files,
+            heard: heard.as_ref(),
+            application: Application { long, holds, probes: schedule.probes },
+            let_in: &let_in,
+            keys,
+        };
         let isles: Vec<Isle> =
             (0..schedule.sites).map(|index| Isle::new(index, &start, &network, identities, &trace)).collect();
         let outlines: Vec<Outline> = isles.iter().map(|isle| isle.outline.clone()).collect();
@@ -161,7 +197,9 @@ impl Sea {
             made: BTreeMap::new(),
             extended: Extended::default(),
             doubtful_copies: Cell::default(),
+            doubts: Cell::default(),
             asking: Vec::new(),
+            walks: Walks::default(),
             late: schedule.late,
             watched,
             heard,
@@ -169,10 +207,15 @@ impl Sea {
             restored: Vec::new(),
             unnamed: BTreeSet::new(),
             faults: BTreeMap::new(),
+            hasty: RefCell::default(),
             shut,
             let_in,
             voided: (0..schedule.sites).map(|site| identities.voided(site)).collect(),
             given_up: RefCell::default(),
+            dues: Dues::new(),
+            keys,
+            watch: Watch::of(schedule),
+            unexplained: Vec::new(),
         }
     }
 
@@ -184,7 +227,12 @@ impl Sea {
             sleep_until(self.begin + Duration::from_millis(step.at)).await;
             match &step.what {
                 What::Ask(ask) => self.ask(ask.clone()),
+                What::Break(Fault::Calm) => {
+                    self.mend().await;
+                    self.dues.clone_from(&schedule.dues);
+                }
                 What::Break(fault) => self.fail(fault).await,
+                What::Walk(walk) => self.walk(walk.clone()),
             }
         }
     }
@@ -228,7 +276,12 @@ impl Sea {
             Fault::Return(site) => self.bring_back(site).await,
             Fault::Version(site, version) => self.upgrade(site, version).await,
             Fault::Revoke { by, site } => self.revoke(by, site).await,
+            Fault::Calm => self.mend().await,
             Fault::Extend { by, of, to } => self.extend(by, of, to),
+            Fault::LookForDeleted(of) => self.look_whether_deleted(of).await,
+            Fault::Keys => {}
+            Fault::Key { site, lost } => self.change_key(site, lost).await,
+            Fault::Look { site, of } => self.look(site, of).await,
             Fault::Quarantine { by, site, on } => {
                 self.isles[site].outline.shunned.set(true);
                 self.isles[by].order(Order::Quarantine { site: NAMES[site].to_owned(), on }).await;
@@ -250,12 +303,18 @@ impl Sea {
             (self.network.clone(), self.trace.clone(), isle.app.clone(), Rc::clone(&isle.outline.up));
         let (known, sites) = (isle.outline.members.borrow().clone(), self.isles.len());
         let (records, ids) = (Rc::clone(&self.records), Rc::clone(&self.ids));
+        let watched = ask.act.of().and_then(|of| self.watched_at(of, ask.site));
         self.asking.push(spawn_local(async move {
             trace.say(format!("w{} at {}: {}", ask.number, NAMES[ask.site], line(&asked)));
             let since = up.get();
             let sight = |known: &Members| Sight::of(&known.snapshot(), sites);
             let before = known.as_ref().map(sight).unwrap_or_default();
+            let doomed = match watched {
+                Some((handle, name)) => handle.resource(&name).await.is_ok_and(|resource| resource.deleted),
+                None => false,
+            };
             let told = client::ask(&network, &asked).await;
+            let ran = since.is_some() && up.get() == since;
             let well = since.is_some() && up.get() == since;
             let well = well && app.well_since().is_some_and(|well| well <= told.from);
             let problem = told.problem.as_deref().unwrap_or_default();
@@ -271,12 +330,31 @@ impl Sea {
             let after = known.as_ref().filter(|_| up.get() == since).map(sight).unwrap_or_default();
             let by_zone = matches!(ask.act, Act::Create { zone: Some(_), .. });
             let (out, unsure) = (before.still_out(&after), by_zone && !before.has_zone_of(&after));
-            records.borrow_mut().push(Record { ask, members, level, told, well, lost: false, out, unsure });
+            let lost = false;
+            records.borrow_mut().push(Record {
+                ask,
+                members,
+                level,
+                told,
+                well,
+                ran,
+                doomed,
+                lost,
+                out,
+                unsure,
+            });
         }));
     }
 
-    /// Mends everything, waits until the sites are done, and says what came of it all.
-    async fn end(mut self) -> Report {
+    /// A site has lost its credential, or has it again: it starts anew.
+    async fn change_key(&mut self, site: usize, lost: bool) {
+        self.isles[site].key_lost = lost;
+        self.isles[site].crash(Stop::Process);
+        self.isles[site].start().await;
+    }
+
+    /// Mends all that is broken.
+    async fn mend(&mut self) {
         self.trace.say("everything is mended");
         for (from, to) in pairs(self.isles.len()) {
             self.network.change(from, to, |path| *path = Path { takes: path.takes, ..Path::default() });
@@ -284,11 +362,22 @@ impl Sea {
         for index in 0..self.isles.len() {
             self.isles[index].set_disk(disk::Mood::Good);
             self.isles[index].app.set(app::Mood::default());
+            if self.isles[index].key_lost {
+                self.change_key(index, false).await;
+            }
             if self.isles[index].version > NEXT {
                 self.upgrade(index, NEXT).await;
             }
             self.isles[index].start().await;
         }
+    }
+
+    /// Mends everything, waits until the sites are done, and says what came of it all.
+    async fn end(mut self) -> Report {
+        for isle in &self.isles {
+            isle.app.let_go();
+        }
+        self.mend().await;
         for index in (0..self.isles.len()).filter(|index| self.isles[*index].outline.left.get().is_some()) {
             self.bring_back(index).await;
         }
@@ -302,6 +391,7 @@ impl Sea {
             unquiet = self.until_quiet().await;
         }
         self.read_at_last().await;
+        self.walk_at_last().await;
         let kept_bytes = self.forget().await;
         let evidence = self.evidence(unquiet, kept_bytes).await;
         let violations = invariants::check(&evidence);
@@ -313,8 +403,10 @@ impl Sea {
         }
         let (segments, datagrams) = (self.network.segments(), self.network.datagrams_sent());
         self.trace.say(format!("the end, after {segments} segments and {datagrams} datagrams"));
-        if self.doubtful_copies.get() > 0 {
-            self.faults.insert("copy in doubt", self.doubtful_copies.get());
+        for (kind, count) in [("copy in doubt", &self.doubtful_copies), ("in doubt", &self.doubts)] {
+            if count.get() > 0 {
+                self.faults.insert(kind, count.get());
+            }
         }
         let mut requests = BTreeMap::new();
         for record in &evidence.records {
@@ -372,11 +464,13 @@ impl Sea {
                 let (executed, id) = self.executed(isle, &pending.op);
                 let copy = if pending.class == "copy" { "the copy " } else { "" };
                 self.trace.say(format!("the operator settles {copy}{} at {name}: {executed}", pending.op));
-                self.doubtful_copies.set(self.doubtful_copies.get() + u64::from(!copy.is_empty()));
+                let count = if copy.is_empty() { &self.doubts } else { &self.doubtful_copies };
+                count.set(count.get() + 1);
                 if let Err(error) = handle.settle(pending.op, executed, id.as_deref()).await {
                     why.push(format!("cannot be settled at {name}: {error}"));
                 }
             }
+            why.extend(self.clear_reservations(isle, &handle).await);
             for resource in handle.resources().await.unwrap_or_default() {
                 use mesh::replication::Condition;
                 let is_member = resource.replicas.iter().any(|replica| replica.site == site(isle.index));
@@ -441,6 +535,11 @@ impl Sea {
     }
 }
 
+/// The name that an image has for operators.
+fn named(id: &str) -> String {
+    format!("image:/images/{id}")
+}
+
 fn pairs(sites: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..sites).flat_map(move |from| (0..sites).map(move |to| (from, to))).filter(|(from, to)| from != to)
 }
@@ -477,14 +576,20 @@ fn kind(fault: &Fault) -> &'static str {
         Fault::Version(..) => "upgrade",
         Fault::Revoke { .. } => "revocation",
         Fault::Extend { .. } => "extension",
+        Fault::Key { lost: true, .. } => "lost credential",
         Fault::Cut { .. }
         | Fault::Slow { .. }
         | Fault::Loss { .. }
         | Fault::Start(_)
+        | Fault::Calm
         | Fault::BackUp(_)
         | Fault::Disk(..)
         | Fault::App(..)
         | Fault::Return(_)
+        | Fault::LookForDeleted(_)
+        | Fault::Keys
+        | Fault::Key { .. }
+        | Fault::Look { .. }
         | Fault::Quarantine { .. } => "mended",
     }
 }

@@ -5,12 +5,21 @@ use crate::chance::Chance;
 use crate::disk;
 use crate::membership;
 
+mod availability;
+mod erased;
+mod exclusive;
 mod extend;
 mod faults;
 mod files;
+mod held;
+mod lingering;
 mod revocation;
 mod scenes;
+mod tags;
 mod versions;
+mod walks;
+
+pub use availability::{Due, Dues};
 
 /// One run, before it is run.
 #[derive(Clone, Debug)]
@@ -23,6 +32,10 @@ pub struct Schedule {
     pub late: Option<usize>,
     /// Steps in the order of their times.
     pub steps: Vec<Step>,
+    /// Requests that have to be answered in time.
+    pub dues: Dues,
+    /// Services keep the names of operations, and the profile says where.
+    pub probes: bool,
 }
 
 /// Something that happens at some time.
@@ -41,6 +54,21 @@ pub enum What {
     Ask(Ask),
     /// Something breaks, or is mended.
     Break(Fault),
+    /// A client follows the pages of a list.
+    Walk(Walk),
+}
+
+/// A list of several sites, in pages.
+#[derive(Clone, Debug)]
+pub struct Walk {
+    /// The site that is asked.
+    pub site: usize,
+    /// Those whose images are listed, in the order of the scope.
+    pub sites: Vec<usize>,
+    /// How many are on a page.
+    pub limit: usize,
+    /// How long the client waits before each.
+    pub pause_ms: u64,
 }
 
 /// A client's request.
@@ -112,6 +140,45 @@ pub enum Act {
         /// In a way that the service refuses.
         refused: bool,
     },
+    /// Gives it a label, or takes one away: an element of its tags.
+    Label {
+        /// See above.
+        of: usize,
+        /// Which.
+        label: usize,
+        /// Or taken away.
+        on: bool,
+    },
+    /// Sets all its tags.
+    Tags {
+        /// See above.
+        of: usize,
+        /// Which there are then.
+        labels: Vec<usize>,
+    },
+    /// Sets one of its specifications, or takes it away.
+    Spec {
+        /// See above.
+        of: usize,
+        /// Which.
+        name: usize,
+        /// Or taken away.
+        on: bool,
+    },
+    /// Sets some of them.
+    Specs {
+        /// See above.
+        of: usize,
+        /// Which.
+        names: Vec<usize>,
+    },
+    /// From now on its service holds it for a while when it is deleted.
+    Hold {
+        /// See above.
+        of: usize,
+        /// So long.
+        ms: u64,
+    },
     /// Replaces it.
     Put {
         /// See above.
@@ -119,6 +186,11 @@ pub enum Act {
     },
     /// Deletes it.
     Delete {
+        /// See above.
+        of: usize,
+    },
+    /// Protects it: its service does not delete it then.
+    Protect {
         /// See above.
         of: usize,
     },
@@ -155,9 +227,41 @@ pub enum Act {
         /// `;`, else `|`.
         in_order: bool,
     },
+    /// Makes something by a name that the client chose, or replaces it, at exactly one of these sites.
+    Exclusive {
+        /// The number of the first request for that name.
+        of: usize,
+        /// As they are written.
+        sites: Vec<usize>,
+    },
 }
 
 impl Act {
+    /// The number of the request that made the image that it is about.
+    #[must_use]
+    pub fn of(&self) -> Option<usize> {
+        match *self {
+            Act::Add { of }
+            | Act::Patch { of, .. }
+            | Act::Label { of, .. }
+            | Act::Tags { of, .. }
+            | Act::Spec { of, .. }
+            | Act::Specs { of, .. }
+            | Act::Hold { of, .. }
+            | Act::Put { of }
+            | Act::Delete { of }
+            | Act::Protect { of }
+            | Act::Upload { of, .. }
+            | Act::Fetch { of }
+            | Act::Read { of } => Some(of),
+            Act::Create { .. }
+            | Act::Local
+            | Act::List { .. }
+            | Act::Forward { .. }
+            | Act::Exclusive { .. } => None,
+        }
+    }
+
     /// Whether it asks for a change.
     #[must_use]
     pub fn writes(&self) -> bool {
@@ -242,12 +346,32 @@ pub enum Fault {
         /// See above.
         to: usize,
     },
+    /// An operator looks whether an image that this request made is deleted at each of its sites.
+    LookForDeleted(usize),
+    /// All that is broken is mended.
+    Calm,
     /// A site is shut out for good, as an operator at another says.
     Revoke {
         /// That one.
         by: usize,
         /// See above.
         site: usize,
+    },
+    /// Services ask for a credential: every client has one, and so has every site.
+    Keys,
+    /// A site has lost its own, or has it again. For that it starts anew.
+    Key {
+        /// Which.
+        site: usize,
+        /// Or has it again.
+        lost: bool,
+    },
+    /// An operator looks whether a site says why it has not executed all that is written to an image.
+    Look {
+        /// Where.
+        site: usize,
+        /// The number of the request that made the image.
+        of: usize,
     },
 }
 
@@ -349,10 +473,18 @@ impl Schedule {
         let late = maker.change_sites(seed, length);
         maker.change_versions(seed, length);
         maker.upload_files(seed, length);
-        let mut schedule = Schedule { seed, sites, late, steps: Vec::new() };
+        let mut schedule =
+            Schedule { seed, sites, late, steps: Vec::new(), dues: Dues::new(), probes: false };
         let met_by = late.map(|late| (late, membership::files(&schedule)[late].join[0]));
         maker.revoke(seed, length, met_by);
         maker.extend(seed, length);
+        maker.write_tags(seed, length);
+        maker.hold_deletions(seed, length);
+        schedule.dues = maker.stay_available(seed, late);
+        maker.walk(seed, length);
+        maker.race_for_names(seed, length);
+        maker.read_while_added_again(seed, length);
+        maker.hold_back(seed, length);
         maker.steps.sort_by_key(|step| step.at);
         schedule.steps = maker.steps;
         schedule

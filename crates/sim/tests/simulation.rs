@@ -7,7 +7,7 @@ use sim::app;
 use sim::disk::Mood;
 use sim::isle::Identities;
 use sim::run::run;
-use sim::schedule::{Act, Ask, Fault, Level, Schedule, Step, What};
+use sim::schedule::{Act, Ask, Dues, Fault, Level, Schedule, Step, What};
 use sim::versions::{NEXT, TOO_NEW};
 
 /// What a process of its own says of a seed.
@@ -43,10 +43,23 @@ fn some_runs_keep_every_promise() {
     }
 }
 
+/// Services that keep the names of operations go on with what nobody waits for any more, and nothing runs twice.
+#[test]
+fn services_that_tell_what_they_did_execute_nothing_twice() {
+    let identities = Identities::make();
+    for seed in 0..3 {
+        let report = run(&Schedule { probes: true, ..Schedule::busy(seed) }, &identities);
+        assert!(report.violations.is_empty(), "{}", report.trace.join("\n"));
+    }
+}
+
 /// A run of three sites without faults, in which the third starts when the others have been there for two seconds.
 fn membership(steps: &[(u64, What)]) -> Vec<String> {
     let steps = steps.iter().map(|(at, what)| Step { at: *at, what: what.clone() }).collect();
-    let report = run(&Schedule { seed: 7, sites: 3, late: Some(2), steps }, &Identities::make());
+    let report = run(
+        &Schedule { seed: 7, sites: 3, late: Some(2), steps, dues: Dues::new(), probes: false },
+        &Identities::make(),
+    );
     assert!(report.violations.is_empty(), "{}", report.trace.join("\n"));
     report.trace
 }

@@ -3,6 +3,7 @@
 
 mod api;
 mod replicas;
+mod settling;
 
 use std::convert::Infallible;
 use std::io;

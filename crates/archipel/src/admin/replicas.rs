@@ -1,16 +1,18 @@
 //! Replicated resources and their operations, for operators.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{Method, StatusCode};
 use mesh::replication::{
-    Change, Condition, Fate, Handle, Has, Level, OpId, Pending, Refused, Replica, Resource, Stand, Transfer,
+    Change, Fate, Handle, Has, Level, OpId, Pending, Refusal, Refused, Replica, Reservation,
+    ReservationState, Resource, Stand, Transfer, Withheld,
 };
 use scope::{Site, View as _};
 use serde_json::{Value, json};
 
-use super::Admin;
 use super::api::Answer;
+use super::{Admin, settling};
 use crate::hex;
 
 /// The keeper answers sooner, unless its disk does not.
@@ -23,7 +25,7 @@ pub(super) async fn answer(
     body: &Value,
     admin: &Admin,
 ) -> Option<Answer> {
-    if !matches!(segments, ["v1", "replicas" | "operations", ..]) {
+    if !matches!(segments, ["v1", "replicas" | "operations" | "reservations", ..]) {
         return None;
     }
     let Some(mesh) = admin.mesh.upgrade() else {
@@ -50,9 +52,9 @@ struct Asked<'a> {
     body: &'a Value,
 }
 
-type Asking = Result<Answer, Answer>;
+pub(super) type Asking = Result<Answer, Answer>;
 
-fn refused(why: Refused) -> Answer {
+pub(super) fn refused(why: Refused) -> Answer {
     let status = match why {
         Refused::Unknown => StatusCode::NOT_FOUND,
         Refused::Unchangeable(_) => StatusCode::CONFLICT,
@@ -96,6 +98,7 @@ impl Asked<'_> {
                 let fate = self.keeper.fate(op.clone()).await.map_err(refused)?;
                 Ok(Answer::ok(told(&op, &fate)))
             }
+            ("POST", ["v1", "operations", "settle"]) => settling::answer(&self.keeper, self.body).await,
             ("POST", ["v1", "operations", op @ .., "settle"]) => {
                 let op = operation(op)?;
                 let Some(executed) = self.body.get("executed").and_then(Value::as_bool) else {
@@ -105,8 +108,22 @@ impl Asked<'_> {
                 self.keeper.settle(op, executed, local).await.map_err(refused)?;
                 self.operations().await
             }
+            ("GET", ["v1", "reservations"]) => self.reservations().await,
+            ("POST", ["v1", "reservations", "clear"]) => {
+                let Some(name) = self.body.get("name").and_then(Value::as_str) else {
+                    return Err(Answer::bad("send {\"name\": \"image:/v2/images/…\"}"));
+                };
+                self.keeper.clear_reservation(name).await.map_err(refused)?;
+                self.reservations().await
+            }
             _ => Err(no_such_path()),
         }
+    }
+
+    async fn reservations(&self) -> Asking {
+        let reservations = self.keeper.reservations().await.map_err(refused)?;
+        let shown: Vec<Value> = reservations.iter().map(reservation).collect();
+        Ok(Answer::ok(json!({ "reservations": shown })))
     }
 
     fn site(&self, field: &str) -> Result<Site, Answer> {
@@ -163,6 +180,9 @@ impl Asked<'_> {
                 place.insert("digest".to_owned(), has.into());
             }
         }
+        if let Some(places) = shown.get_mut("sites").and_then(Value::as_array_mut) {
+            say_which_differ(places);
+        }
         Ok(Answer::ok(shown))
     }
 
@@ -174,11 +194,17 @@ impl Asked<'_> {
         });
         let waiting: Vec<Value> = waiting.collect();
         let in_doubt = self.keeper.in_doubt().await.map_err(refused)?;
+        let withheld = self.keeper.withheld().await.map_err(refused)?;
+        let refusals = self.keeper.refusals().await.map_err(refused)?;
         let counts = self.keeper.counts().await.map_err(refused)?;
         let in_doubt: Vec<Value> = in_doubt.iter().map(doubt).collect();
+        let withheld: Vec<Value> = withheld.iter().map(held).collect();
+        let refusals: Vec<Value> = refusals.iter().map(refusal).collect();
         Ok(Answer::ok(json!({
             "pending": waiting,
             "in_doubt": in_doubt,
+            "withheld": withheld,
+            "refused": refusals,
             "kept": { "operations": counts.operations, "bytes": counts.kept_bytes },
             "fault": counts.fault,
         })))
@@ -211,25 +237,31 @@ impl Asked<'_> {
     }
 
     fn state(&self, resource: &Resource, replica: &Replica) -> String {
-        if replica.site == self.admin.site {
-            return match resource.condition {
-                Condition::Good => "good".to_owned(),
-                Condition::Absent => "absent".to_owned(),
-                Condition::Diverged(status) => format!("diverged ({status})"),
-                Condition::Differs => "differs".to_owned(),
-                Condition::Copying => "copying".to_owned(),
-                Condition::InDoubt => "in doubt".to_owned(),
-            };
+        resource.state(replica, &self.admin.site).to_string()
+    }
+}
+
+/// What has another digest than most is not good, whatever is known of it. Without a majority nobody knows which is.
+fn say_which_differ(places: &mut [Value]) {
+    let mut counts = BTreeMap::<String, usize>::new();
+    let digest = |place: &Value| place.get("digest").and_then(Value::as_str).map(str::to_owned);
+    let is_good = |place: &Value| place.get("state").and_then(Value::as_str) == Some("good");
+    // What is busy, or did not answer, says nothing.
+    let says = |digest: &String| digest == "nothing" || digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+    for digest in places.iter().filter(|place| is_good(place)).filter_map(digest).filter(says) {
+        *counts.entry(digest).or_default() += 1;
+    }
+    let (all, most) = (counts.values().sum::<usize>(), counts.iter().max_by_key(|(_, count)| **count));
+    let usual = most.filter(|(_, count)| **count * 2 > all).map(|(digest, _)| digest.clone());
+    for place in places.iter_mut().filter(|place| is_good(place)) {
+        let own = digest(place).filter(says);
+        if counts.len() > 1
+            && own.is_some()
+            && own != usual
+            && let Some(place) = place.as_object_mut()
+        {
+            place.insert("state".to_owned(), "differs".into());
         }
-        if let Some(status) = replica.refused {
-            return if status == 403 {
-                "refused by policy (403)".to_owned()
-            } else {
-                format!("refused ({status})")
-            };
-        }
-        // What another site has is known from what it confirmed.
-        if replica.pending > 0 || replica.local.is_none() { "pending" } else { "good" }.to_owned()
     }
 }
 
@@ -242,14 +274,51 @@ fn level(level: Level) -> &'static str {
     }
 }
 
-fn doubt(pending: &Pending) -> Value {
+pub(super) fn doubt(pending: &Pending) -> Value {
     json!({
         "operation": pending.op.to_string(),
+        "service": pending.service,
         "resource": pending.resource,
         "what": pending.class,
         "user": pending.user,
         "seconds": ago(pending.since_ms),
     })
+}
+
+fn reservation(own: &Reservation) -> Value {
+    let sites: Vec<&str> = own.sites.iter().map(Site::name).collect();
+    json!({
+        "name": own.name,
+        "holder": own.holder,
+        "sites": sites,
+        "seconds": ago(own.since_ms),
+        "state": match own.state {
+            ReservationState::Held => "held",
+            ReservationState::Executing => "executing",
+            ReservationState::Inquiring => "inquiring",
+            ReservationState::InDoubt => "in doubt",
+            ReservationState::Releasing => "releasing",
+        },
+    })
+}
+
+/// An operation that waits, with the reason.
+fn held(withheld: &Withheld) -> Value {
+    let mut shown = doubt(&withheld.operation);
+    if let Some(shown) = shown.as_object_mut() {
+        shown.insert("reason".to_owned(), withheld.why.to_string().into());
+        shown.insert("status".to_owned(), withheld.why.status().into());
+    }
+    shown
+}
+
+/// An operation that was refused, with the service's status.
+fn refusal(refusal: &Refusal) -> Value {
+    let mut shown = doubt(&refusal.operation);
+    if let Some(shown) = shown.as_object_mut() {
+        shown.insert("status".to_owned(), refusal.status.into());
+    }
+    shown
 }
 
 fn told(op: &OpId, fate: &Fate) -> Value {
@@ -259,15 +328,21 @@ fn told(op: &OpId, fate: &Fate) -> Value {
             Stand::Pending => ("pending", None),
             Stand::Diverged(status) => ("diverged", Some(*status)),
             Stand::InDoubt => ("in doubt", None),
+            Stand::Held(held) => ("pending", held.status()),
+            Stand::Refused(status) => ("refused", Some(*status)),
         };
-        json!({ "site": site.name(), "state": state, "status": status })
+        let reason = match stand {
+            Stand::Held(held) => Some(held.to_string()),
+            _ => None,
+        };
+        json!({ "site": site.name(), "state": state, "status": status, "reason": reason })
     };
     let sites: Vec<Value> = fate.sites.iter().map(site).collect();
     json!({ "operation": op.to_string(), "resource": &*fate.meta.0, "sites": sites })
 }
 
 /// Seconds since a moment of the wall clock.
-fn ago(ms: u64) -> u64 {
+pub(super) fn ago(ms: u64) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.saturating_sub(Duration::from_millis(ms)).as_secs()
 }

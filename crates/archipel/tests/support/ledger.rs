@@ -22,9 +22,15 @@ id = "id"
 name = "account"
 service = "ledger"
 path = "/accounts"
-generated = ["/id"]
+generated = ["/id", "/operations"]
 operations = [{ method = "POST", below = "/add", class = "add", doubt = "ask" }]
 "#;
+
+/// The same, with where an account shows the operations that were executed on it.
+#[allow(dead_code, reason = "not every test looks there")]
+pub fn probed() -> String {
+    PROFILE.replace("doubt = \"ask\"", "probe = { marker = \"/operations\" }")
+}
 
 /// How the next write goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +75,7 @@ impl Ledger {
         let state = self.state.lock().unwrap();
         let account = |account: &Value| {
             let mut account = account.clone();
-            account.as_object_mut().unwrap().remove("id");
+            account.as_object_mut().unwrap().retain(|field, _| field != "id" && field != "operations");
             let tags = account["tags"].as_array_mut().unwrap();
             // Adds commute: their order is each site's own.
             tags[1..].sort_by_key(Value::to_string);
@@ -99,24 +105,32 @@ impl State {
             return (500, String::new());
         }
         let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
-        let (status, account) = self.answer(number, request.method(), &path, &body);
+        let operation = request.header("scope-operation");
+        let (status, account) = self.answer(number, request.method(), &path, &body, operation);
         if write && (200..300).contains(&status) {
             let id = path.get(1).map(|id| (*id).to_owned());
             let id = id.or_else(|| account["id"].as_str().map(str::to_owned)).unwrap_or_default();
-            self.executed.push((request.header("scope-operation").to_owned(), id));
+            self.executed.push((operation.to_owned(), id));
         }
         if mishap == Some(Mishap::After) { (500, String::new()) } else { (status, account.to_string()) }
     }
 
-    fn answer(&mut self, number: usize, method: &str, path: &[&str], body: &Value) -> (u16, Value) {
+    fn answer(
+        &mut self,
+        number: usize,
+        method: &str,
+        path: &[&str],
+        body: &Value,
+        operation: &str,
+    ) -> (u16, Value) {
         match (method, path) {
             ("GET", ["accounts"]) => (200, json!({ "accounts": self.accounts.values().collect::<Vec<_>>() })),
             ("POST", ["accounts"]) => {
                 self.made += 1;
                 let id = format!("{number:08x}-0000-4000-8000-{:012x}", self.made);
                 let tags = [body["tag"].clone()];
-                let account =
-                    json!({ "id": id, "owner": body["owner"], "balance": body["balance"], "tags": tags });
+                let account = json!({ "id": id, "owner": body["owner"], "balance": body["balance"], "tags": tags,
+                    "operations": [] });
                 self.accounts.insert(id, account.clone());
                 (201, account)
             }
@@ -134,6 +148,7 @@ impl State {
                         let sum = account["balance"].as_i64().unwrap() + body["by"].as_i64().unwrap();
                         account["balance"] = sum.into();
                         account["tags"].as_array_mut().unwrap().push(body["tag"].clone());
+                        account["operations"].as_array_mut().unwrap().push(operation.into());
                         (200, account.clone())
                     }
                     ("DELETE", []) => {

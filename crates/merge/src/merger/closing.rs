@@ -47,6 +47,9 @@ impl Merger {
     fn look_ahead(&mut self) -> Result<Progress, Broken> {
         let left =
             |slot: &Slot| slot.is_open() && (slot.head.is_some() || !slot.held.is_empty() || slot.more);
+        if let Progress::Blocked = self.pass_over()? {
+            return Ok(Progress::Blocked);
+        }
         if !self.is_full() {
             return Ok(Progress::Going);
         }
@@ -65,6 +68,33 @@ impl Merger {
             blocked |= self.fill(index)? == Ready::Blocked;
         }
         Ok(if blocked && !self.slots.iter().any(left) { Progress::Blocked } else { Progress::Going })
+    }
+
+    /// Reads on in each source over what others tell, so that it does not come back on a page of its own.
+    fn pass_over(&mut self) -> Result<Progress, Broken> {
+        let mut blocked = false;
+        for index in 0..self.slots.len() {
+            while self.slots.get(index).is_some_and(|slot| slot.is_open() && slot.unconfirmed.is_some()) {
+                match self.fill(index)? {
+                    Ready::Head if self.is_next_left_out(index) => self.tell(index),
+                    Ready::Blocked => {
+                        blocked = true;
+                        break;
+                    }
+                    Ready::Head | Ready::Dry | Ready::Lost => break,
+                }
+                if self.phase != Phase::Closing {
+                    return Ok(Progress::Going);
+                }
+            }
+        }
+        Ok(if blocked { Progress::Blocked } else { Progress::Going })
+    }
+
+    fn is_next_left_out(&self, index: usize) -> bool {
+        let Some(slot) = self.slots.get(index) else { return false };
+        let id = slot.head_id();
+        slot.head.as_ref().zip(id).is_some_and(|(item, id)| self.is_of_another(index, item, &id))
     }
 
     fn all_positions(&self) -> Vec<Position> {
@@ -118,7 +148,7 @@ impl Merger {
         if !self.page.paged && !self.slots.iter().any(has_more) {
             return None;
         }
-        let marker = self.page.marker(self.positions.as_deref()?)?;
+        let marker = self.page.marker(self.positions.as_deref()?, &self.copies.tellers)?;
         let seen: Option<&Told> = self.slots.iter().find_map(|slot| slot.next.as_ref());
         let is_body = |way: &&Next| !matches!(way, Next::Header(_));
         let way = if self.hold {

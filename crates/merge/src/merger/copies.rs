@@ -1,12 +1,14 @@
-//! Copies of one resource, which several sources have: told once.
+//! What several sources have: one of them tells it, and only once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::Merger;
-use crate::item;
+use crate::item::{self, Item};
+use crate::tellers::{Joining, Tellers};
 
-/// How many copies are looked out for in one list. What comes after is told as often as it is there.
+/// How many copies are looked out for in one answer, where no mark says who tells them. What comes after is told as often
+/// as it is there.
 const MOST: usize = 100_000;
 
 /// What the items with one id are.
@@ -23,14 +25,12 @@ pub enum Same {
 
 type Rule = Box<dyn Fn(&str) -> Same>;
 
-/// Which items were told that others may be copies of.
+/// Who tells what several have, and what was told of it.
 #[derive(Default)]
 pub(super) struct Copies {
+    pub(super) tellers: Tellers,
     rule: Option<Rule>,
     told: BTreeSet<String>,
-    /// Left out while nothing was given out: the slot, and what it would have told. If the source that told it fails,
-    /// these take its place.
-    spare: BTreeMap<String, Vec<(usize, Vec<u8>)>>,
 }
 
 impl fmt::Debug for Copies {
@@ -41,12 +41,10 @@ impl fmt::Debug for Copies {
 
 /// What is to be done with an item.
 pub(super) enum Telling {
-    /// It is one of its kind.
-    Alone,
-    /// The first of several: this is its id, and its tag.
-    First(String, Option<Vec<u8>>),
-    /// One was told.
-    Again(String),
+    /// It is told, with this tag in place of its source's.
+    Told(Option<Vec<u8>>),
+    /// Another source tells it, or has told it.
+    LeftOut,
 }
 
 impl Merger {
@@ -56,48 +54,51 @@ impl Merger {
         self.copies.rule = Some(Box::new(rule));
         self
     }
+
+    /// Who tells what several have: those of earlier pages, and those that answer now. A `^` compares all that its
+    /// operands have, so that nothing is left to one of them.
+    pub(super) fn fix_tellers(&mut self) {
+        self.copies.told.clear();
+        self.copies.tellers = self.page.tellers.clone();
+        let marks = |slot: &crate::slot::Slot| slot.is_open() && slot.unconfirmed.is_some();
+        if self.copies.tellers.is_empty() && !self.slots.iter().any(marks) {
+            return;
+        }
+        let joining = self.slots.iter().filter(|slot| slot.is_open() && !slot.unique);
+        let joining = joining.filter_map(|slot| {
+            let site = self.page.asked.get(slot.source)?.site.as_str();
+            Some(Joining { source: slot.source, site, unconfirmed: slot.unconfirmed.as_deref() })
+        });
+        self.copies.tellers.join(&joining.collect::<Vec<_>>());
+    }
+
+    /// Sources that do not say readably what others lack. What another tells in their place may be missing.
+    pub fn unread(&self) -> impl Iterator<Item = usize> + '_ {
+        self.copies.tellers.unread()
+    }
+
+    /// Whether another source than this slot's tells an item.
+    pub(super) fn is_of_another(&self, index: usize, item: &Item, id: &str) -> bool {
+        let slot = self.slots.get(index).filter(|slot| !slot.unique);
+        let has = self.page.mark.as_ref().and_then(|mark| item.sources(mark));
+        match (slot, has) {
+            (Some(slot), Some(has)) => self.copies.tellers.of(has, id) != Some(slot.source),
+            _ => false,
+        }
+    }
 }
 
 impl Copies {
-    pub(super) fn look<'i>(&mut self, id: impl FnOnce() -> Option<&'i str>, tag: Option<&String>) -> Telling {
-        let Some(rule) = &self.rule else { return Telling::Alone };
-        let Some(id) = id() else { return Telling::Alone };
+    /// What is to be done with an item that its slot tells.
+    pub(super) fn look(&mut self, id: Option<&str>, tag: Option<&String>) -> Telling {
+        let (Some(rule), Some(id)) = (&self.rule, id) else { return Telling::Told(None) };
         if self.told.contains(id) {
-            return Telling::Again(id.to_owned());
+            return Telling::LeftOut;
         }
-        let Same::Yes { sites } = rule(id) else { return Telling::Alone };
-        if self.told.len() >= MOST {
-            return Telling::Alone;
+        let Same::Yes { sites } = rule(id) else { return Telling::Told(None) };
+        if self.told.len() < MOST {
+            self.told.insert(id.to_owned());
         }
-        self.told.insert(id.to_owned());
-        let tag = sites.zip(tag).map(|(sites, name)| item::tag(name, &sites));
-        Telling::First(id.to_owned(), tag)
-    }
-
-    /// Keeps what was left out, as long as it may be needed.
-    pub(super) fn spare(&mut self, id: String, index: usize, bytes: Vec<u8>) {
-        self.spare.entry(id).or_default().push((index, bytes));
-    }
-
-    /// What takes the place of an item whose source failed.
-    pub(super) fn instead(&mut self, id: &str) -> Option<(usize, Vec<u8>)> {
-        let spare = self.spare.get_mut(id).filter(|spare| !spare.is_empty());
-        let instead = spare.map(|spare| spare.remove(0));
-        if instead.is_none() {
-            self.told.remove(id);
-        }
-        instead
-    }
-
-    /// What a source that failed left out is not there any more.
-    pub(super) fn forget(&mut self, failed: usize) {
-        for spare in self.spare.values_mut() {
-            spare.retain(|(index, _)| *index != failed);
-        }
-    }
-
-    /// Nothing that was told can be taken back any more.
-    pub(super) fn given(&mut self) {
-        self.spare = BTreeMap::new();
+        Telling::Told(sites.zip(tag).map(|(sites, name)| item::tag(name, &sites)))
     }
 }

@@ -1,86 +1,74 @@
 //! A source that fails: it is as if it had not been asked, unless a part of the answer was given out.
 
-use std::ops::Range;
-
-use super::{Late, Merger, Phase, begin};
+use super::{Late, Merger, Phase};
 use crate::error::{Broken, Fault};
+use crate::item::Item;
 use crate::slot::Status;
 
 impl Merger {
     pub(super) fn lose(&mut self, index: usize, fault: Fault) -> Result<(), Broken> {
         self.look_away(index);
+        let is_over = self.phase == Phase::Closing;
         let Some(slot) = self.slots.get_mut(index) else { return Ok(()) };
         if matches!(slot.status, Status::Failed(_) | Status::Idle) {
             return Ok(());
         }
         slot.fail(fault.clone());
-        if self.given && self.late == Late::Abort {
-            return Err(Broken::Late { source: slot.source, fault });
+        if !self.given {
+            self.begin_anew();
+            return Ok(());
         }
-        if !self.given && slot.has_told() {
-            self.take_back(index);
+        // A page that is over lacks nothing of one that has told nothing on it: that one goes on with the next.
+        let spared = is_over && slot.written == 0;
+        if self.late == Late::Abort && !spared {
+            return Err(Broken::Late { source: slot.source, fault });
         }
         Ok(())
     }
 
-    /// An item of this slot was written from here on.
-    pub(super) fn ran(&mut self, index: usize, start: usize, id: Option<String>) {
+    /// Keeps an item that is behind its slot, as long as nothing was given out.
+    pub(super) fn log(&mut self, index: usize, item: Item) {
         if self.given {
             return;
         }
-        let end = self.out.len();
-        match self.runs.last_mut() {
-            Some(run) if run.index == index && run.id.is_none() && id.is_none() => {
-                run.range.end = end;
-                run.items += 1;
-            }
-            _ => self.runs.push(Run { index, range: start..end, items: 1, id }),
+        self.logged += item.bytes.len();
+        self.log.push((index, item));
+        let shares = self.slots.len().saturating_add(1);
+        let first = self.limits.first_bytes.saturating_mul(shares);
+        let most = if self.hold { self.limits.held_bytes.max(first) } else { first };
+        // What is left to others can be long, and nothing of it is given out.
+        if self.logged > most {
+            self.given_out();
         }
     }
 
-    /// Takes back the items that a slot has told, of which none was given out.
-    fn take_back(&mut self, index: usize) {
-        let was_full = self.is_full();
-        if let Some(slot) = self.slots.get_mut(index) {
-            slot.take_back();
+    /// Nothing that was told can be taken back any more.
+    pub(super) fn given_out(&mut self) {
+        self.given = true;
+        self.log = Vec::new();
+    }
+
+    /// Tells anew what was told, without the source that failed: what it was to tell, others do.
+    fn begin_anew(&mut self) {
+        if !matches!(self.phase, Phase::Merging | Phase::Closing) {
+            return;
         }
-        self.copies.forget(index);
-        let told = std::mem::take(&mut self.out);
+        let mut told: Vec<Vec<Item>> = self.slots.iter().map(|_| Vec::new()).collect();
+        for (index, item) in std::mem::take(&mut self.log) {
+            if let Some(of) = told.get_mut(index) {
+                of.push(item);
+            }
+        }
+        for (slot, told) in self.slots.iter_mut().zip(told) {
+            slot.begin_anew(told.into_iter());
+        }
+        self.fix_tellers();
+        self.logged = 0;
         self.items = 0;
-        for mut run in std::mem::take(&mut self.runs) {
-            let mut bytes = told.get(run.range.clone()).unwrap_or_default();
-            // Another source's copy takes the place of what is lost.
-            let spare = run.id.as_ref().filter(|_| run.index == index);
-            let spare = spare.and_then(|id| self.copies.instead(id));
-            match &spare {
-                Some((other, copy)) => (run.index, bytes) = (*other, copy),
-                None if run.index == index => continue,
-                None => {}
-            }
-            if self.out.is_empty() {
-                begin(&self.shape, &mut self.out);
-            } else {
-                self.out.push(b',');
-            }
-            let start = self.out.len();
-            self.out.extend_from_slice(bytes);
-            self.items += run.items;
-            self.runs.push(Run { range: start..self.out.len(), ..run });
-        }
+        self.out.clear();
+        self.ready.clear();
+        self.unready = (0..self.slots.len()).rev().collect();
         self.positions = None;
-        if was_full && self.phase == Phase::Closing {
-            // There is room again.
-            self.phase = Phase::Merging;
-        }
+        self.phase = Phase::Merging;
     }
-}
-
-/// Items of one slot in what is not given out yet.
-#[derive(Debug)]
-pub(super) struct Run {
-    index: usize,
-    range: Range<usize>,
-    items: u64,
-    /// Of one item that others may be copies of.
-    id: Option<String>,
 }

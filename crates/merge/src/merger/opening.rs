@@ -14,6 +14,7 @@ impl Merger {
         if self.slots.iter().any(|slot| slot.status == Status::Waiting) {
             return Progress::Blocked;
         }
+        self.fix_tellers();
         self.phase = Phase::Probing;
         Progress::Going
     }
@@ -93,6 +94,8 @@ impl Merger {
         let has_link = |slot: &Slot| slot.is_open() && slot.link.is_some();
         let may_link = self.list.paging.as_ref().is_some_and(|paging| paging.next.iter().any(only_header));
         self.hold = linked && self.page.paged || may_link && self.slots.iter().any(has_link);
+        // Who was lost since then tells nothing.
+        self.fix_tellers();
         self.shape = shape;
         self.phase = Phase::Gathering;
         Ok(())

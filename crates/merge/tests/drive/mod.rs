@@ -3,6 +3,8 @@
 // Each test uses a part of it, and none of it runs outside tests.
 #![allow(dead_code, clippy::unwrap_used, clippy::indexing_slicing)]
 
+pub(crate) mod service;
+
 use bytes::Bytes;
 use merge::{Broken, Early, Fault, Head, Late, Limits, Merged, Merger, Page, Pull, Refused, Request};
 use profile::{List, Profile};
@@ -12,7 +14,19 @@ use profile::{List, Profile};
 pub(crate) enum Answer {
     Body(Vec<u8>),
     Linked(Vec<u8>, String),
+    /// What several have is marked in it, and this is the source's word.
+    Marked(Box<Answer>, String),
     Missing,
+}
+
+impl Answer {
+    fn body(&self) -> &[u8] {
+        match self {
+            Answer::Body(body) | Answer::Linked(body, _) => body,
+            Answer::Marked(inner, _) => inner.body(),
+            Answer::Missing => &[],
+        }
+    }
 }
 
 impl From<&str> for Answer {
@@ -91,18 +105,20 @@ fn drive_early(
     let mut rest: Vec<&[u8]> = Vec::new();
     for (source, answer) in answers.iter().enumerate() {
         let mut head = Head { content_type: Some("application/json"), ..Head::default() };
-        let body: &[u8] = match answer {
-            Answer::Body(body) => body,
-            Answer::Linked(body, link) => {
-                head.link = Some(link);
-                body
-            }
-            Answer::Missing => {
-                merger.fail(source);
-                rest.push(&[]);
-                continue;
-            }
-        };
+        let mut inner = answer;
+        if let Answer::Marked(marked, word) = answer {
+            head.unconfirmed = Some(word);
+            inner = marked;
+        }
+        if let Answer::Linked(_, link) = inner {
+            head.link = Some(link);
+        }
+        if let Answer::Missing = inner {
+            merger.fail(source);
+            rest.push(&[]);
+            continue;
+        }
+        let body = answer.body();
         merger.open(source, head);
         if let Some(early) = early {
             let mut roll = |sides| dice.as_mut().map_or(0, |dice| dice.roll(sides));
@@ -139,11 +155,8 @@ fn drive_early(
     assert_eq!(merger.is_done(), end == Ok(Pull::Done));
     assert_eq!(merger.wants(), [] as [usize; 0], "nothing is needed any more: {end:?}");
     let failures = merger.failures().map(|(source, fault)| (source, fault.clone())).collect();
-    let length = |answer: &Answer| match answer {
-        Answer::Body(body) | Answer::Linked(body, _) => body.len(),
-        Answer::Missing => 0,
-    };
-    let pushed = answers.iter().zip(&rest).map(|(answer, rest)| length(answer) - rest.len()).collect();
+    let left = |(answer, rest): (&Answer, &&[u8])| answer.body().len() - rest.len();
+    let pushed = answers.iter().zip(&rest).map(left).collect();
     Outcome { pushed, end, body, header: merger.header().map(|(_, value)| value.to_owned()), failures }
 }
 

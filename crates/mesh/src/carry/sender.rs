@@ -12,6 +12,14 @@ use super::Carry;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sender(pub(super) u128);
 
+#[cfg(test)]
+impl Sender {
+    /// One of many, for tests.
+    pub(crate) fn numbered(number: u128) -> Sender {
+        Sender(number)
+    }
+}
+
 /// As one site tells another whom a request is counted for.
 impl fmt::Display for Sender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -26,6 +34,11 @@ impl Carry {
     #[must_use]
     pub fn sender_at(&self, site: &str, sender: &[u8]) -> Sender {
         Sender(self.secret.hash(&[b"site", site.as_bytes(), sender]))
+    }
+
+    /// What only this site and those that it asks know of a request to this target.
+    pub(crate) fn secret_of(&self, target: &str) -> String {
+        Sender(self.secret.hash(&[b"mark", target.as_bytes()])).to_string()
     }
 
     /// Who sent a request: what the headers say that the profile names, else the client's address.

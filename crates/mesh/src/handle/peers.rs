@@ -17,9 +17,11 @@ use crate::identity;
 use crate::interim::Turn;
 use crate::leg::{self, Carried, LegFailure, MOST_HOPS};
 use crate::problem::Problem;
+use crate::replicas::copies::Listed;
 use crate::replicas::group::{self, Group};
 use crate::replicas::walk::{self, At};
 use crate::replicas::wire;
+use crate::reservations;
 use crate::ticket::PeerTicket;
 use crate::upgrade::{self, Switch};
 
@@ -47,7 +49,11 @@ pub(crate) async fn leg(
     let (mut head, body) = request.into_parts();
     let turn = Turn::of_leg(&mut head.extensions);
     let (group, level) = (Group::read(&head), group::read_level(&head));
-    let resource = group::read_resource(&head);
+    let (resource, request) = (group::read_resource(&head), group::read_request(&head));
+    let listed = Listed::read(&head);
+    let Ok(reserved) = reservations::read_holder(&head, &peer.site) else {
+        return bad_leg("it is part of no claim of that site").into_response();
+    };
     let (service, carried) = match read_leg(&core, &state, &peer, &head) {
         Ok(leg) => leg,
         Err(problem) => return problem.into_response(),
@@ -78,11 +84,23 @@ pub(crate) async fn leg(
     let walk =
         Walk { core, state, service, client, switch, turn: None, login: None, issuer, ticket: in_flight };
     let (head, body) = (Box::new(head), walk.live(body.into()));
-    let about = resource.as_ref();
-    let at = At { from_peer: true, about, level, ..walk.at(Some(&carried).filter(|_| causes)) };
-    let answer = match group {
-        Some(group) => Box::pin(walk::create(at, head, body, &group)).await,
-        None => walk::local(at, head, body, turn.as_ref().map(Turn::speaker).as_ref()).await,
+    let (about, request) = (resource.as_ref(), request.as_ref());
+    let listed = listed.as_ref();
+    let at =
+        At { from_peer: true, about, level, request, listed, ..walk.at(Some(&carried).filter(|_| causes)) };
+    let answer = if let Some(group) = group {
+        Box::pin(walk::create(at, head, body, &group)).await
+    } else {
+        let (name, speaker) = (&walk.service.name, turn.as_ref().map(Turn::speaker));
+        let name = reserved.as_ref().map(|_| reservations::name_of(name, head.uri.path()));
+        let local = walk::local(at, head, body, speaker.as_ref());
+        match reserved.zip(name) {
+            None => local.await,
+            Some((holder, name)) => {
+                let replicas = walk.core.shared.replicas.as_ref();
+                Box::pin(reservations::execute(replicas, name, holder, local)).await
+            }
+        }
     };
     if let Some(turn) = turn {
         turn.said().await;
@@ -110,7 +128,7 @@ async fn question(
     if request.uri().path().starts_with(wire::PREFIX)
         && let Some(replicas) = &core.shared.replicas
     {
-        let place = if wire::is_stream(request.uri().path()) {
+        let place = if wire::is_awaited(request.uri().path()) {
             core.admit_stream(&peer.site, wire::STREAMS)
         } else {
             core.admit_keeper(&peer.site, wire::AT_ONCE)
@@ -136,6 +154,11 @@ fn not_executed(failure: LegFailure, walk: &Walk) -> Response<AnswerBody> {
     if unsent { problem.unsent() } else { problem }.into_response()
 }
 
+fn bad_leg(what: &str) -> Problem {
+    let problem = Problem::new(StatusCode::BAD_REQUEST, "bad-leg", "This is not a request between two sites");
+    problem.detail(what.to_owned()).unsent()
+}
+
 /// What a peer says of its leg. It is a peer by its certificate, and may still be of another version.
 fn read_leg(
     core: &Core,
@@ -144,11 +167,7 @@ fn read_leg(
     head: &Parts,
 ) -> Result<(Rc<ServiceState>, Carried), Problem> {
     let text = |name: HeaderName| head.headers.get(name).and_then(|value| value.to_str().ok());
-    let bad = |what: &str| {
-        let problem =
-            Problem::new(StatusCode::BAD_REQUEST, "bad-leg", "This is not a request between two sites");
-        problem.detail(what.to_owned()).unsent()
-    };
+    let bad = bad_leg;
     let name = text(leg::SERVICE).ok_or_else(|| bad("it names no service"))?;
     let service = state.service(name).ok_or_else(|| {
         Problem::new(

@@ -14,7 +14,7 @@ use crate::body::{AnswerBody, Tape};
 use crate::dispatch::{Bodies, Dispatch};
 use crate::inflow::{Incoming, Live};
 use crate::leg::Carried;
-use crate::merging::Combine;
+use crate::merging::{Asking, Combine};
 use crate::problem::Problem;
 use crate::replicas::walk;
 use crate::replicas::{owned, reading};
@@ -72,15 +72,19 @@ impl Walk {
         let tls = own.is_some_and(|own| own.tls.is_some());
         let owner = owned::owner_of_items(self.at(Some(&carried)), &head).await;
         let replicas = self.core.shared.replicas.as_ref().map(|replicas| (replicas, owner.as_deref()));
-        let combine = match Combine::of(plan, &settings.profile, &self.service.name, &head, replicas, tls) {
+        let asked = Asking { tls, carry: &self.core.shared.carry };
+        let combine = match Combine::of(plan, &settings.profile, &self.service.name, &head, replicas, asked) {
             Ok(combine) => combine,
             Err(problem) => return problem.into_response(),
         };
+        let dry = settings.profile.is_dry_run(&self.service.name, head.uri.query());
         let request = match head.method {
             Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE => match &combine {
                 Some(combine) => plan::Request::List { strict: strict && combine.is_known_list() },
                 None => plan::Request::Read,
             },
+            // It changes nothing: any of the sites can say what would be done.
+            _ if dry => plan::Request::Read,
             ref method => plan::Request::Write { chosen_name: *method == Method::PUT },
         };
         if let plan::Request::Write { .. } = request
@@ -88,7 +92,7 @@ impl Walk {
         {
             return problem.into_response();
         }
-        let mut settle = wishes.settle;
+        let mut settle = wishes.settle.filter(|_| !dry);
         let body = if body.is_end_stream() {
             Bodies::Known(bytes::Bytes::new())
         } else if settle.is_some() || !matches!(request, plan::Request::Write { .. }) {

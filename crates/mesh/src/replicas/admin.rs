@@ -9,7 +9,7 @@ use scope::Site;
 use tokio::sync::{mpsc, oneshot};
 
 use super::Order;
-pub use super::{Fate, Stand};
+pub use super::{Fate, Held, Stand};
 
 /// One replicated resource as this site sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,12 +48,16 @@ pub struct Replica {
     pub site: Site,
     /// Its name in that site's service, if it is known here.
     pub local: Option<String>,
+    /// Whether its service is known to have it.
+    pub made: bool,
     /// Operations that it is not known to have executed.
     pub pending: usize,
     /// What it refused, by the word of its site: 403 where its policy takes nothing from here.
     pub refused: Option<u16>,
     /// When the oldest of them was accepted, in milliseconds of the wall clock.
     pub since_ms: Option<u64>,
+    /// It has something else than others, by the last comparison here.
+    pub differs: bool,
 }
 
 /// How the replica here is.
@@ -71,6 +75,8 @@ pub enum Condition {
     Copying,
     /// Nobody knows whether its service executed something.
     InDoubt,
+    /// Its service was told to delete it, and has it yet.
+    Deleting,
 }
 
 /// An operation that a site is not known to have executed.
@@ -78,6 +84,8 @@ pub enum Condition {
 pub struct Pending {
     /// Which.
     pub op: OpId,
+    /// Of which service.
+    pub service: String,
     /// On what, by its name for clients.
     pub resource: String,
     /// What it does: `create`, `replace`, `delete`, `add`, `patch`, `action`; `copy`: a replica was to be made of the state of another.
@@ -86,6 +94,112 @@ pub struct Pending {
     pub user: String,
     /// When it was accepted, in milliseconds of the wall clock.
     pub since_ms: u64,
+}
+
+/// A name that is reserved, as this site sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// Service, colon, path.
+    pub name: String,
+    /// The request that it is reserved for: the site at which that entered, and a number.
+    pub holder: String,
+    /// Where it is, or may be: this site, or for a request that entered here, each of its group.
+    pub sites: Vec<Site>,
+    /// Since when, in milliseconds of the wall clock.
+    pub since_ms: u64,
+    /// How far the request is.
+    pub state: ReservationState,
+}
+
+/// How far a request that reserved a name is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReservationState {
+    /// The name is reserved here, and the entry site will say when it is not any more.
+    Held,
+    /// The write is under way.
+    Executing,
+    /// The sites of the group are being asked what became of the write.
+    Inquiring,
+    /// A service was asked for the write and gave no answer, and what it was to make is not there.
+    InDoubt,
+    /// The outcome is known, and some sites have not been told yet.
+    Releasing,
+}
+
+/// The state of one replica, as far as this site knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplicaState {
+    /// Its service has the resource, with all writes that are known here.
+    Good,
+    /// It has something else than others, by the last comparison here.
+    Differs,
+    /// It is not known to have executed something, or to have the resource at all.
+    Pending,
+    /// The resource was deleted, and its service has it no more.
+    Deleted,
+    /// Its site refused something, with this status.
+    Refused(u16),
+    /// The replica here, which is none of these.
+    Here(Condition),
+}
+
+impl Resource {
+    /// The state of one of its replicas. What another site has is known from what it confirmed.
+    #[must_use]
+    pub fn state(&self, replica: &Replica, here: &Site) -> ReplicaState {
+        if replica.site == *here {
+            return match self.condition {
+                Condition::Absent | Condition::Good if self.deleted && !replica.made => ReplicaState::Deleted,
+                Condition::Good if replica.differs => ReplicaState::Differs,
+                Condition::Good => ReplicaState::Good,
+                condition => ReplicaState::Here(condition),
+            };
+        }
+        match replica.refused {
+            Some(status) => ReplicaState::Refused(status),
+            None if replica.pending > 0 => ReplicaState::Pending,
+            None if self.deleted => ReplicaState::Deleted,
+            None if !replica.made => ReplicaState::Pending,
+            None if replica.differs => ReplicaState::Differs,
+            None => ReplicaState::Good,
+        }
+    }
+}
+
+impl fmt::Display for ReplicaState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReplicaState::Good | ReplicaState::Here(Condition::Good) => f.write_str("good"),
+            ReplicaState::Differs | ReplicaState::Here(Condition::Differs) => f.write_str("differs"),
+            ReplicaState::Pending => f.write_str("pending"),
+            ReplicaState::Deleted => f.write_str("deleted"),
+            ReplicaState::Refused(403) => f.write_str("refused by policy (403)"),
+            ReplicaState::Refused(status) => write!(f, "refused ({status})"),
+            ReplicaState::Here(Condition::Absent) => f.write_str("absent"),
+            ReplicaState::Here(Condition::Diverged(status)) => write!(f, "diverged ({status})"),
+            ReplicaState::Here(Condition::Copying) => f.write_str("copying"),
+            ReplicaState::Here(Condition::InDoubt) => f.write_str("in doubt"),
+            ReplicaState::Here(Condition::Deleting) => f.write_str("deleting"),
+        }
+    }
+}
+
+/// An operation that waits, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Withheld {
+    /// Which.
+    pub operation: Pending,
+    /// Why.
+    pub why: Held,
+}
+
+/// An operation that was refused when its client had been answered already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Which.
+    pub operation: Pending,
+    /// What the service said.
+    pub status: u16,
 }
 
 /// Numbers of the moment.
@@ -109,12 +223,17 @@ pub(crate) enum Admin {
     Resource(Meta, oneshot::Sender<Option<Resource>>),
     Waiting(oneshot::Sender<BTreeMap<Site, Waiting>>),
     InDoubt(oneshot::Sender<Vec<Pending>>),
+    Withheld(oneshot::Sender<Vec<Withheld>>),
+    Refusals(oneshot::Sender<Vec<Refusal>>),
     Counts(oneshot::Sender<Counts>),
     Settle(OpId, bool, Option<String>, oneshot::Sender<Result<(), Refused>>),
+    Probe(OpId, oneshot::Sender<Result<Option<bool>, Refused>>),
     Change(Meta, Change, oneshot::Sender<Reply>),
     Mended(Meta, oneshot::Sender<bool>),
     Repair(Meta, Site, oneshot::Sender<Reply>),
     Compare(Meta, oneshot::Sender<BTreeMap<Site, Option<Standing>>>),
+    Reservations(oneshot::Sender<Vec<Reservation>>),
+    ClearReservation(String, oneshot::Sender<bool>),
 }
 
 /// What a site says of its replica, when it is compared with the others.
@@ -214,6 +333,16 @@ impl Handle {
         self.ask(Admin::InDoubt).await
     }
 
+    /// The operations that this site's service has not executed for a reason that somebody can do something about.
+    pub async fn withheld(&self) -> Result<Vec<Withheld>, Refused> {
+        self.ask(Admin::Withheld).await
+    }
+
+    /// The operations that this site accepted, and that its service refused when nobody waited for them any more.
+    pub async fn refusals(&self) -> Result<Vec<Refusal>, Refused> {
+        self.ask(Admin::Refusals).await
+    }
+
     /// Numbers of the moment.
     pub async fn counts(&self) -> Result<Counts, Refused> {
         self.ask(Admin::Counts).await
@@ -224,6 +353,12 @@ impl Handle {
     pub async fn settle(&self, op: OpId, executed: bool, id: Option<&str>) -> Result<(), Refused> {
         let id = id.map(str::to_owned);
         self.ask(|reply| Admin::Settle(op, executed, id, reply)).await?
+    }
+
+    /// Has the service asked once more whether it executed an operation in doubt, and says what came of that; none: it cannot
+    /// be told. That takes until the response limit where there is nothing of it.
+    pub async fn probe(&self, op: OpId) -> Result<Option<bool>, Refused> {
+        self.ask(|reply| Admin::Probe(op, reply)).await?
     }
 
     /// Changes where the replicas of a resource are.
@@ -270,6 +405,18 @@ impl Handle {
             }),
         };
         Ok(sites.into_iter().map(compared).collect())
+    }
+
+    /// The names that are reserved here, and those that requests which entered here have reserved.
+    pub async fn reservations(&self) -> Result<Vec<Reservation>, Refused> {
+        self.ask(Admin::Reservations).await
+    }
+
+    /// Says that what became of the write to a reserved name is known: it is reserved no more.
+    pub async fn clear_reservation(&self, name: &str) -> Result<(), Refused> {
+        let name = name.to_owned();
+        let cleared = self.ask(|reply| Admin::ClearReservation(name, reply)).await?;
+        cleared.then_some(()).ok_or(Refused::Unknown)
     }
 
     /// What became of an operation.

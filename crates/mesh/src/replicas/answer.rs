@@ -3,16 +3,42 @@
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue, LOCATION};
 use http::{Response, StatusCode};
+use plan::{Asked, Said};
 use replica::{OpId, Reply};
+use scope::Site;
 use serde_json::json;
 
 use super::{Answered, Name, operations, trying};
 use crate::body::AnswerBody;
+use crate::leg::LegFailure;
 use crate::problem::Problem;
 use crate::said;
 
 /// Names the operation. `archipel-` would be for peers only.
 pub(crate) const OPERATION: &str = "scope-operation";
+
+/// Names a write that another site was asked to accept, as the site which a client asked calls it. Only sites set it; it is
+/// kept with the write, so that every site that has it knows both names.
+pub(crate) const REQUEST: &str = "scope-request";
+
+/// Nobody knows what became of a write that was sent to another site, which gave no answer.
+pub(super) fn lost(op: &OpId, failure: &LegFailure, site: &Site) -> Response<AnswerBody> {
+    let problem = Problem::new(
+        StatusCode::GATEWAY_TIMEOUT,
+        "unknown-outcome",
+        "It is not known whether the write was executed",
+    );
+    let detail =
+        format!("{site} gave no answer: {}; `operation` says where to ask what became of it", failure.detail);
+    let asked = [Asked { site: site.clone(), said: Said::Error(failure.why), elapsed: None }];
+    let mut response = problem.detail(detail).operation(Some(op.clone())).into_response();
+    if let Ok(value) = HeaderValue::try_from(op.to_string()) {
+        response.headers_mut().insert(OPERATION, value);
+    }
+    said::put(response.headers_mut(), &asked);
+    response.headers_mut().insert(said::TOLD, HeaderValue::from_static("1"));
+    response
+}
 
 /// The answer of the keeper, as HTTP. The service's own words are still as it said them.
 pub(crate) fn respond(answered: Answered) -> Response<AnswerBody> {

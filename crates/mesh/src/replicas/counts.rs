@@ -22,6 +22,8 @@ pub(crate) struct Counts {
     pub(crate) refused: Count,
     /// Executions of which nobody knew whether they were.
     pub(crate) doubted: Count,
+    /// Of these, those that their service told.
+    pub(crate) probed: Count,
     /// Replicas here that refused what another executed.
     pub(crate) diverged: Count,
     /// Replicas here that were found to differ from others.
@@ -34,6 +36,12 @@ pub(crate) struct Counts {
     pub(crate) commits: Count,
     /// Commits that the disk did not take.
     pub(crate) commit_failures: Count,
+    /// Names that were reserved here.
+    pub(crate) reserved: Count,
+    /// Names that were not, because another request had them.
+    pub(crate) reservation_conflicts: Count,
+    /// Requests that entered here and reserved a name, and whose outcome was not known when they ended.
+    pub(crate) reservations_doubted: Count,
     /// As of the last look: operations that each site is not known to have.
     pending: Mutex<BTreeMap<Site, usize>>,
     /// As of the last look: operations in doubt, and resources.
@@ -42,17 +50,27 @@ pub(crate) struct Counts {
 
 type Row = (&'static str, &'static str, fn(&Counts) -> &Count);
 
-const ROWS: [Row; 10] = [
+const ROWS: [Row; 14] = [
     ("accepted", "Writes to replicated resources that were recorded here.", |counts| &counts.accepted),
     ("executed", "Operations that this site's services executed.", |counts| &counts.executed),
     ("refused", "Operations that this site's services refused.", |counts| &counts.refused),
     ("doubted", "Executions whose outcome was not known.", |counts| &counts.doubted),
+    ("probed", "Of these, those that a look at the service settled.", |counts| &counts.probed),
     ("differing", "Replicas here that were found to differ from others.", |counts| &counts.differing),
     ("diverged", "Replicas here that refused what another executed.", |counts| &counts.diverged),
     ("copied", "States taken over from another site.", |counts| &counts.copied),
     ("pulled", "Long bodies taken from another site.", |counts| &counts.pulled),
     ("commits", "Commits of records, each of several operations.", |counts| &counts.commits),
     ("commit_failures", "Commits that the disk did not take.", |counts| &counts.commit_failures),
+    ("reserved", "Names that were reserved here for a write to `A ^ B`.", |counts| &counts.reserved),
+    ("reservation_conflicts", "Names that another request had reserved here.", |counts| {
+        &counts.reservation_conflicts
+    }),
+    (
+        "reservations_doubted",
+        "Requests with a reserved name whose outcome was not known at once.",
+        |counts| &counts.reservations_doubted,
+    ),
 ];
 
 impl Counts {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use http::header::HeaderValue;
 use http::request::Parts;
-use replica::{Level, Meta};
+use replica::{Level, Meta, OpId};
 use scope::Site;
 
 /// The sites of a new resource, on a leg to one of them, and its level; or the level of a read.
@@ -13,6 +13,9 @@ const LEVEL: &str = "archipel-level";
 /// The replicated resource that a leg is about, by its name for clients. A site that knows of none has nothing to do with the leg.
 /// One of an earlier version passes this over, and asks its service.
 const RESOURCE: &str = "archipel-resource";
+
+/// The name of a write on a leg to a site that is to accept it: what the client is told if no answer comes.
+const REQUEST: &str = "archipel-request";
 
 /// Where a new resource is to have replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +46,18 @@ pub(super) fn write_resource(head: &mut Parts, meta: &Meta) {
     // Names come from requests, whose paths have no control characters.
     if let Ok(value) = HeaderValue::from_bytes(meta.0.as_bytes()) {
         head.headers.insert(RESOURCE, value);
+    }
+}
+
+/// The name that another site gave a write.
+pub(crate) fn read_request(head: &Parts) -> Option<HeaderValue> {
+    head.headers.get(REQUEST).cloned()
+}
+
+/// Tells another site the name of a write.
+pub(super) fn write_request(head: &mut Parts, name: &OpId) {
+    if let Ok(value) = HeaderValue::try_from(name.to_string()) {
+        head.headers.insert(REQUEST, value);
     }
 }
 

@@ -2,13 +2,16 @@
 //! has any.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
 use ids::{Index, Table, is_uuid};
+use merge::Unconfirmed;
 use replica::Level;
 use scope::Site;
+use tokio::sync::Notify;
 
 use super::references::Named;
 use super::request::Name;
@@ -25,6 +28,21 @@ pub(crate) struct Place {
     pub(crate) chosen: bool,
     /// Whether the replica here may be read: it is there, not behind, not diverged.
     pub(crate) readable: bool,
+    /// The other sites that are not known yet to have made theirs, where the one here is made.
+    pub(crate) unconfirmed: BTreeSet<Site>,
+    /// How much of it the service here shows.
+    pub(crate) shown: Shown,
+    /// It was deleted, and the service here has yet to execute that.
+    pub(crate) deleted: bool,
+}
+
+/// How much the service here shows of what it executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shown {
+    /// All of it: it does not while something is executed again.
+    pub(crate) whole: bool,
+    /// How often it did not any more. Counted by [`Known::set`].
+    pub(crate) erasures: u64,
 }
 
 /// What a name is.
@@ -49,6 +67,8 @@ struct Names {
     index: Index<Name>,
     /// The paths of what belongs to users, each with how many have one there.
     owned: HashMap<Box<str>, usize>,
+    /// What some site is not known yet to have made.
+    unconfirmed: BTreeSet<Name>,
 }
 
 impl Names {
@@ -70,6 +90,8 @@ pub(crate) struct Known {
     services: RwLock<BTreeMap<Arc<str>, Names>>,
     /// The bits of the services that have any.
     some: AtomicU64,
+    /// Told whenever something is set.
+    changed: Notify,
 }
 
 /// The bit of a service. Two may share one: then the names are looked at.
@@ -98,6 +120,62 @@ impl Known {
             Some(place) => Seen::Replicated(place.clone()),
             None if names.hidden.contains_key(name) => Seen::Hidden,
             None => Seen::Ordinary,
+        }
+    }
+
+    /// Of the resources of a collection, those that one of these sites is not known to have made, each with its place among
+    /// the sites.
+    pub(crate) fn unconfirmed(&self, collection: &Name, sites: &[Site]) -> Unconfirmed {
+        let mut found = Unconfirmed::default();
+        let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(names) = services.get(collection.service()) else { return found };
+        let first = collection.with_id("");
+        let below = names.unconfirmed.range::<Name, _>(&first..).take_while(|name| name.begins_with(&first));
+        for name in below.filter(|name| name.with_id("") == first) {
+            let Some(place) = names.places.get(name) else { continue };
+            let lacking = |(_, site): &(usize, &Site)| place.unconfirmed.contains(*site);
+            sites.iter().enumerate().filter(lacking).for_each(|(source, _)| found.add(source, name.id()));
+            if found.is_full(sites.len().saturating_sub(1)) {
+                break;
+            }
+        }
+        found
+    }
+
+    /// Whether some site is not known yet to have made this.
+    pub(crate) fn is_unconfirmed(&self, name: &Name) -> bool {
+        let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
+        services.get(name.service()).is_some_and(|names| names.unconfirmed.contains(name))
+    }
+
+    /// Where a replicated resource is.
+    pub(crate) fn place(&self, name: &Name) -> Option<Place> {
+        match self.look_up(name) {
+            Seen::Replicated(place) => Some(place),
+            Seen::Hidden | Seen::Ordinary => None,
+        }
+    }
+
+    /// Waits until the service here shows all that it executed of a resource; nothing where that is not known any more.
+    pub(crate) async fn until_whole(&self, name: &Name) -> Option<Place> {
+        self.until(name, |place| place.shown.whole).await
+    }
+
+    /// Waits until the service here has executed the deletion of a resource that is deleted: then its name is free.
+    pub(crate) async fn until_deleted(&self, name: &Name) {
+        self.until(name, |place| !place.deleted).await;
+    }
+
+    /// Waits until this is so of a resource; nothing where that is not known any more.
+    async fn until(&self, name: &Name, is_so: impl Fn(&Place) -> bool) -> Option<Place> {
+        loop {
+            let mut changed = pin!(self.changed.notified());
+            // Before it is looked at: what changes after that is not missed.
+            changed.as_mut().enable();
+            match self.place(name) {
+                Some(place) if !is_so(&place) => changed.await,
+                place => return place,
+            }
         }
     }
 
@@ -155,12 +233,21 @@ impl Known {
     }
 
     /// Sets what is known of a resource; nothing: it is no replicated resource any more.
-    pub(crate) fn set(&self, name: &Name, place: Option<Place>) {
+    pub(crate) fn set(&self, name: &Name, mut place: Option<Place>) {
         let mut services = self.services.write().unwrap_or_else(PoisonError::into_inner);
         let names = services.entry(name.service().into()).or_default();
+        if let (Some(place), Some(before)) = (&mut place, names.places.get(name)) {
+            let erased = before.shown.whole && !place.shown.whole;
+            place.shown.erasures = before.shown.erasures.wrapping_add(u64::from(erased));
+        }
         let local = place.as_ref().and_then(|place| place.local.clone()).filter(|local| local != name);
         let is_there = place.is_some();
         let is_mapped = place.as_ref().is_some_and(|place| !place.chosen);
+        if place.as_ref().is_some_and(|place| !place.unconfirmed.is_empty()) {
+            names.unconfirmed.insert(name.clone());
+        } else {
+            names.unconfirmed.remove(name);
+        }
         let before = match place {
             Some(place) => names.places.insert(name.clone(), place),
             None => names.places.remove(name),
@@ -190,6 +277,8 @@ impl Known {
         let with_some = services.iter().filter(|(_, names)| !names.places.is_empty());
         let some = with_some.fold(0, |some, (service, _)| some | bit(service));
         self.some.store(some, Ordering::Release);
+        drop(services);
+        self.changed.notify_waiters();
     }
 }
 
@@ -206,6 +295,9 @@ mod tests {
             local: None,
             chosen: true,
             readable: true,
+            unconfirmed: BTreeSet::new(),
+            shown: Shown { whole: true, erasures: 0 },
+            deleted: false,
         };
         let names = ["one", "two"].map(|id| Name::new("image", &format!("/images/{id}")));
         for name in &names {
@@ -227,6 +319,9 @@ mod tests {
             local: None,
             chosen: true,
             readable: true,
+            unconfirmed: BTreeSet::new(),
+            shown: Shown { whole: true, erasures: 0 },
+            deleted: false,
         };
         let names = ["a/one", "a/two"].map(|owner| Name::owned("compute", "/keys/mine", owner));
         let is = || (known.is_owned("compute", Some("/keys/mine")), known.is_owned("compute", None));
@@ -239,5 +334,52 @@ mod tests {
         assert_eq!(is(), (true, true));
         known.set(&names[1], None);
         assert_eq!(is(), (false, false));
+    }
+
+    #[tokio::test]
+    async fn the_name_of_what_is_deleted_is_free_once_the_service_has_executed_that() {
+        let known = Known::default();
+        let name = Name::new("compute", "/keys/mine");
+        let place = |deleted| Place {
+            level: Level::Eventual,
+            members: BTreeSet::new(),
+            local: None,
+            chosen: true,
+            readable: true,
+            deleted,
+            unconfirmed: BTreeSet::new(),
+            shown: Shown { whole: true, erasures: 0 },
+        };
+        known.set(&name, Some(place(false)));
+        known.until_deleted(&name).await;
+        known.set(&name, Some(place(true)));
+        tokio::join!(known.until_deleted(&name), async { known.set(&name, None) });
+        assert!(matches!(known.look_up(&name), Seen::Ordinary));
+    }
+
+    #[tokio::test]
+    async fn a_read_waits_while_something_is_executed_again_and_knows_that_it_was() {
+        let known = Known::default();
+        let name = Name::new("image", "/images/one");
+        let place = |whole| Place {
+            level: Level::Eventual,
+            members: BTreeSet::new(),
+            local: None,
+            chosen: true,
+            readable: true,
+            deleted: false,
+            unconfirmed: BTreeSet::new(),
+            shown: Shown { whole, erasures: 0 },
+        };
+        known.set(&name, Some(place(true)));
+        assert_eq!(known.until_whole(&name).await.unwrap().shown.erasures, 0);
+        known.set(&name, Some(place(false)));
+        known.set(&name, Some(place(false)));
+        let (seen, ()) =
+            tokio::join!(known.until_whole(&name), async { known.set(&name, Some(place(true))) });
+        assert_eq!(seen.unwrap().shown.erasures, 1, "what was read before that has to be read again");
+        known.set(&name, Some(place(false)));
+        let (gone, ()) = tokio::join!(known.until_whole(&name), async { known.set(&name, None) });
+        assert!(gone.is_none());
     }
 }

@@ -9,6 +9,7 @@ mod answer;
 pub(crate) mod copies;
 mod counts;
 mod exact;
+mod forward;
 pub(crate) mod group;
 pub(crate) mod keeper;
 mod known;
@@ -22,7 +23,7 @@ mod request;
 mod rewrite;
 mod taken;
 mod trying;
-mod understand;
+pub(crate) mod understand;
 mod upload;
 pub(crate) mod walk;
 pub(crate) mod wire;
@@ -30,6 +31,7 @@ pub(crate) mod wire;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -42,7 +44,9 @@ use scope::Site;
 use spool::{Id, Spool};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::carry::Sender;
 use crate::core::Snapshot;
+use crate::reservations::Holder;
 use crate::sites::Sites;
 
 use admin::Admin;
@@ -88,8 +92,42 @@ pub(crate) enum Order {
     Fate(OpId, oneshot::Sender<Option<Fate>>),
     /// Whether a resource is known here to be deleted.
     IsDeleted(Meta, oneshot::Sender<bool>),
+    /// A name for a write that another site is to accept.
+    Reserve(oneshot::Sender<OpId>),
+    /// Another site, which was asked to accept a write to this, gave no answer.
+    Lost(OpId, Meta, Site),
+    /// Told when another site, which orders the writes to this, does not answer any more; dropped where it does not.
+    Watch(Meta, Site, oneshot::Sender<()>),
+    /// The other sites that are known to have all that is known here of a resource.
+    ConfirmedBy(Meta, oneshot::Sender<BTreeSet<Site>>),
     /// What another site's keeper says, which is that site by its certificate.
     Asked(Site, wire::Asked, oneshot::Sender<wire::Told>),
+    /// A request is about to reserve a name at these sites. Told once that is durable: whether its sender may.
+    Claim {
+        number: u128,
+        name: String,
+        sites: Vec<Site>,
+        sender: Sender,
+        reply: oneshot::Sender<bool>,
+    },
+    /// It is over, and whether the outcome of its write is known. Told once every site has released the name.
+    EndClaim {
+        number: u128,
+        known: bool,
+        reply: Option<oneshot::Sender<()>>,
+    },
+    /// A write to a reserved name is about to go to the service here. Told once that is durable: whether it may.
+    BeginWriting {
+        name: String,
+        holder: Holder,
+        reply: oneshot::Sender<bool>,
+    },
+    /// It is over, and whether its outcome is known.
+    EndWriting {
+        name: String,
+        holder: Holder,
+        known: bool,
+    },
     /// What an administrator asks for.
     Admin(Admin),
     /// As other cores: new settings, new sites, a site that is back, and the end.
@@ -124,6 +162,45 @@ pub enum Stand {
     Diverged(u16),
     /// Nobody knows.
     InDoubt,
+    /// Will, once what is in the way is gone.
+    Held(Held),
+    /// The service of the site that accepted it refused it: no site executes it.
+    Refused(u16),
+}
+
+/// Why the service here has not executed what waits for it, where somebody can do something about that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// Its sender had a credential, which is gone, and this site has none of its own for the service.
+    NoCredential,
+    /// The signature of this site on it is not valid any more: no other site would execute it.
+    Unsigned,
+    /// The service did not answer, and is asked whether it executed it.
+    Probing,
+    /// The service answers so.
+    Status(u16),
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Held::NoCredential => f.write_str("no credential for the service: see [replication.credentials]"),
+            Held::Unsigned => f.write_str("this site's signature on it is not valid any more"),
+            Held::Probing => f.write_str("the service did not answer, and is asked whether it executed it"),
+            Held::Status(status) => write!(f, "the service answers {status}"),
+        }
+    }
+}
+
+impl Held {
+    /// The status that the service answers with.
+    #[must_use]
+    pub fn status(self) -> Option<u16> {
+        match self {
+            Held::Status(status) => Some(status),
+            Held::NoCredential | Held::Unsigned | Held::Probing => None,
+        }
+    }
 }
 
 /// What became of an operation.
@@ -186,6 +263,31 @@ impl Replicas {
     pub(crate) async fn is_deleted(&self, meta: Meta) -> bool {
         let (answer, answered) = oneshot::channel();
         self.orders.send(Order::IsDeleted(meta, answer)).is_ok() && answered.await.unwrap_or(false)
+    }
+
+    /// A name for a write that another site is to accept. None: the process ends.
+    pub(crate) async fn reserve(&self) -> Option<OpId> {
+        let (answer, answered) = oneshot::channel();
+        self.orders.send(Order::Reserve(answer)).ok()?;
+        answered.await.ok()
+    }
+
+    /// Waits until a site that orders the writes to a resource does not answer any more.
+    pub(crate) async fn lose(&self, meta: Meta, site: Site) {
+        let (tell, told) = oneshot::channel();
+        let watched = self.orders.send(Order::Watch(meta, site, tell)).is_ok();
+        if !watched || told.await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// The other sites that are known to have all that is known here of a resource.
+    pub(crate) async fn confirmed_by(&self, meta: Meta) -> BTreeSet<Site> {
+        let (answer, answered) = oneshot::channel();
+        match self.orders.send(Order::ConfirmedBy(meta, answer)) {
+            Ok(()) => answered.await.unwrap_or_else(|_| BTreeSet::new()),
+            Err(_) => BTreeSet::new(),
+        }
     }
 
     /// What became of an operation, if it is known here.

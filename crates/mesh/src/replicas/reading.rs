@@ -6,13 +6,16 @@
 use std::collections::BTreeSet;
 
 use http::request::Parts;
+use plan::Why;
 use replica::{Level, Meta, Reply};
 use scope::Site;
+use tokio::time::{Instant, timeout_at};
 
+use super::copies::{Copies, Listed, Marked};
 use super::refusals::{hidden, no_level, not_current, not_readable};
 use super::understand::{Meaning, Target, understand};
 use super::walk::{At, Outcome, refuse};
-use super::{Replicas, copies, group, owned};
+use super::{Place, Replicas, copies, group, owned};
 use crate::body::LegBody;
 use crate::interim::Speaker;
 use crate::leg::LegFailure;
@@ -57,17 +60,31 @@ impl At<'_> {
         {
             return refuse(no_level(level));
         }
+        // Its service may not have let it go yet.
+        if target.place.deleted {
+            return Ok(hidden().into_response());
+        }
         if !target.place.readable {
             return self.read_elsewhere(target, *head, body).await;
         }
+        let again = self.copy_of(&head, &body);
+        if matches!(own, Level::Weak | Level::Eventual) {
+            let answer = self.read_whole(replicas, target, head, body, speaker).await;
+            return self.or_elsewhere(replicas, target, answer, again).await;
+        }
         if own != Level::Strong && self.level.is_none() {
-            return self.plainly(replicas, head, body, speaker).await;
+            let answer = self.plainly(replicas, head, body, speaker).await;
+            return self.or_elsewhere(replicas, target, answer, again).await;
         }
         match replicas.read(Meta::from(&target.name), self.level.is_some()).await {
             Ok(reading) => {
                 let most = self.state.settings().limits.replay_bytes;
                 // Nothing is told before it is known to be so, not even on the way.
-                let answer = self.plainly(replicas, head, body, None).await?;
+                let answer = self.plainly(replicas, head, body, None).await;
+                let Ok(answer) = answer else {
+                    drop(reading);
+                    return self.or_elsewhere(replicas, target, answer, again).await;
+                };
                 let (head, body) = answer.into_parts();
                 let body = body.ahead(most).await;
                 match reading.end().await {
@@ -81,6 +98,46 @@ impl At<'_> {
         }
     }
 
+    /// What the service here has, but not while it lacks what it had: a replacement from elsewhere was executed, and what
+    /// that erased and counts is being executed again.
+    async fn read_whole(
+        self,
+        replicas: &Replicas,
+        target: &Target<'_>,
+        head: Box<Parts>,
+        body: LegBody,
+        speaker: Option<&Speaker>,
+    ) -> Outcome {
+        let until = Instant::now() + self.state.settings().timeouts.response;
+        let mut place = Some(target.place.clone());
+        loop {
+            if place.as_ref().is_some_and(|place| !place.shown.whole) {
+                place = match timeout_at(until, replicas.known.until_whole(&target.name)).await {
+                    Ok(place) => place,
+                    Err(_) => return self.read_elsewhere(target, *head, body).await,
+                };
+            }
+            if place.as_ref().is_some_and(|place| !place.readable) {
+                return self.read_elsewhere(target, *head, body).await;
+            }
+            // A body, which reads seldom have, can be sent once.
+            if !matches!(body, LegBody::Empty) {
+                return self.plainly(replicas, head, body, speaker).await;
+            }
+            let answer = self.plainly(replicas, head.clone(), LegBody::Empty, speaker).await;
+            let now = replicas.known.place(&target.name);
+            let erased = |place: &Place, now: &Place| place.shown != now.shown;
+            if !place.as_ref().zip(now.as_ref()).is_some_and(|(place, now)| erased(place, now)) {
+                return answer;
+            }
+            // Replacements that never end do not keep a client waiting for ever.
+            if Instant::now() >= until {
+                return self.read_elsewhere(target, *head, body).await;
+            }
+            place = now;
+        }
+    }
+
     pub(super) async fn plainly(
         self,
         replicas: &Replicas,
@@ -88,11 +145,57 @@ impl At<'_> {
         body: LegBody,
         speaker: Option<&Speaker>,
     ) -> Outcome {
-        let mut answer = self.rewritten(replicas, head, body, speaker).await;
-        if let Ok(answer) = &mut answer {
-            copies::note(answer.headers_mut());
+        // Before the service is asked: what comes to be known meanwhile, its list may lack.
+        let marked = match self.listed.filter(|_| head.method == http::Method::GET) {
+            Some(listed) => Box::pin(self.marked(replicas, listed, &head)).await,
+            None => None,
+        };
+        let mut answer = self.rewritten(replicas, head, body, speaker).await?;
+        copies::note(answer.headers_mut());
+        Ok(match marked {
+            Some(marked) => marked.answer(answer),
+            None => answer,
+        })
+    }
+
+    /// How the items of this list are marked that other sites of the list have, too.
+    async fn marked(self, replicas: &Replicas, listed: &Listed, head: &Parts) -> Option<Marked> {
+        let (service, profile) = (&self.service.name, &self.state.settings().profile);
+        let list = profile.lists.of(service, head.uri.path())?;
+        let owner = owned::owner_of_items(self, head).await;
+        let copies = Copies::of(&profile.kinds, replicas, service, owner.as_deref())?;
+        copies.marked(&profile.kinds, service, head.uri.path(), list, listed)
+    }
+
+    /// What is sent again, should the service here not answer. Peers do not hand a read on.
+    fn copy_of(self, head: &Parts, body: &LegBody) -> Option<Box<Parts>> {
+        (!self.from_peer && matches!(body, LegBody::Empty)).then(|| Box::new(head.clone()))
+    }
+
+    /// A read that the service here cannot answer, from the nearest replica that has all that this site acknowledged: one that is
+    /// known to, or, where writes have one order, any that a majority confirms it to.
+    async fn or_elsewhere(
+        self,
+        replicas: &Replicas,
+        target: &Target<'_>,
+        answer: Outcome,
+        again: Option<Box<Parts>>,
+    ) -> Outcome {
+        let gone = |failure: &LegFailure| {
+            failure.problem.is_none() && matches!(failure.why, Why::Unreachable | Why::Reset | Why::Protocol)
+        };
+        let (Err(failure), Some(mut head)) = (&answer, again) else { return answer };
+        if !gone(failure) {
+            return answer;
         }
-        answer
+        let meta = Meta::from(&target.name);
+        let ordered = matches!(target.place.level, Level::Quorum | Level::Strong);
+        let sites =
+            if ordered { target.place.members.clone() } else { replicas.confirmed_by(meta.clone()).await };
+        group::write_resource(&mut head, &meta);
+        let level = self.level.or(ordered.then_some(scope::Level::Quorum));
+        let at = At { level, ..self };
+        at.read_at(&self.others(&sites), *head, LegBody::Empty, answer).await
     }
 
     /// From the nearest replica that can be read.

@@ -63,6 +63,11 @@ impl Name {
         self.0.rsplit_once('/').map_or("", |(_, id)| id)
     }
 
+    /// Whether it is this, or below it.
+    pub(crate) fn begins_with(&self, other: &Name) -> bool {
+        self.0.starts_with(&*other.0)
+    }
+
     /// The same with another id.
     pub(crate) fn with_id(&self, id: &str) -> Name {
         let collection = self.0.rsplit_once('/').map_or("", |(collection, _)| collection);
@@ -124,7 +129,25 @@ pub(crate) struct Kept {
     pub(crate) signed: Option<link::Signed>,
 }
 
+/// Marks a kept write whose client sent no credential: as such it can be sent again. No client sets a header of this name.
+const ANONYMOUS: &str = "archipel-anonymous";
+
 impl Kept {
+    /// Notes that its client sent no credential.
+    pub(crate) fn mark_anonymous(&mut self) {
+        self.headers.push((ANONYMOUS.to_owned(), Vec::new()));
+    }
+
+    /// Whether its client is known to have sent no credential.
+    pub(crate) fn is_anonymous(&self) -> bool {
+        self.headers.iter().any(|(name, _)| name == ANONYMOUS)
+    }
+
+    /// The headers that the service is sent.
+    pub(crate) fn sent_headers(&self) -> impl Iterator<Item = &(String, Vec<u8>)> {
+        self.headers.iter().filter(|(name, _)| name != ANONYMOUS)
+    }
+
     pub(crate) fn content_type(&self) -> &str {
         let said = self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
         said.and_then(|(_, value)| std::str::from_utf8(value).ok()).unwrap_or_default()

@@ -170,13 +170,13 @@ impl Rewriting {
     }
 }
 
-fn drop_digests(headers: &mut HeaderMap) {
+pub(super) fn drop_digests(headers: &mut HeaderMap) {
     for name in DIGESTS {
         headers.remove(name);
     }
 }
 
-fn content_type(headers: &HeaderMap) -> &str {
+pub(super) fn content_type(headers: &HeaderMap) -> &str {
     headers.get(header::CONTENT_TYPE).and_then(|name| name.to_str().ok()).unwrap_or_default()
 }
 

@@ -108,6 +108,12 @@ fn is_credential(name: &str, profile: &Profile) -> bool {
         || profile.propagation.sender.iter().any(|sender| name.eq_ignore_ascii_case(sender))
 }
 
+/// Whether a request has a credential anywhere: among its headers, or in its query.
+fn is_by_somebody(head: &Parts, profile: &Profile) -> bool {
+    let query = head.uri.query();
+    has_credential(&head.headers, profile) || query.is_some_and(|query| kept_query(query, profile) != query)
+}
+
 /// Whether a request says on whose behalf it is.
 fn has_credential(headers: &HeaderMap, profile: &Profile) -> bool {
     headers.keys().any(|name| is_credential(name.as_str(), profile))
@@ -195,7 +201,7 @@ pub(crate) fn wanted(
         core.random(&mut random);
         format!("{:032x}", u128::from_be_bytes(random)).into()
     });
-    let kept = Kept {
+    let mut kept = Kept {
         id: Arc::clone(&id),
         service: service.to_owned(),
         kind: understood.kind.name.clone(),
@@ -212,6 +218,9 @@ pub(crate) fn wanted(
         names: Vec::new(),
         signed: None,
     };
+    if !is_by_somebody(head, &settings.profile) {
+        kept.mark_anonymous();
+    }
     let scoped = carried.map(|carried| Scoped {
         text: (*carried.scope.text).into(),
         entered: carried.entered.clone(),
@@ -225,6 +234,7 @@ pub(crate) fn wanted(
         doubt: understood.doubt,
         on_behalf_of: who(settings, sent),
         body: Body(id),
+        long: matches!(body, Taken::Spooled(_)),
     };
     Box::new(Wanted { write, kept, head: Box::new(head.clone()), scoped })
 }

@@ -1,5 +1,7 @@
 //! Requests at one site, with a keeper that says what the test wants, and a service that says what it was asked.
 
+mod dry_runs;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write as _};
@@ -38,6 +40,7 @@ const DELETED: &str = "b1946ac9-2492-4d23-a47c-235b4d2611b8";
 const LOCAL: &str = "11111111-2222-4333-8444-555555555555";
 
 const PROFILE: &str = "description = 'test'\n\
+    [[dry_runs]]\nparameter = 'dryRun'\nvalues = ['All']\n\
     [propagation]\nsender = ['x-token']\nheaders = [{ name = 'x-request-id', form = 'hex' }]\n\
     [[kinds]]\nname = 'image'\npath = '/images'\ncreate_doubt = 'probe'\n\
     [[kinds]]\nname = 'tag'\npath = '/tags'\nnamed_by = 'client'\n\
@@ -217,6 +220,9 @@ fn stage() -> Stage {
         local: Some(name(LOCAL)),
         chosen: false,
         readable: true,
+        unconfirmed: std::collections::BTreeSet::new(),
+        shown: crate::replicas::known::Shown { whole: true, erasures: 0 },
+        deleted: false,
     };
     Stage { credential: false, place, group: None, about: None, reply: Reply::Executed { status: 201 } }
 }
@@ -310,6 +316,8 @@ impl Stage {
             from_peer: self.about.is_some(),
             about: self.about.as_ref(),
             level: None,
+            request: None,
+            listed: None,
         };
         let body =
             if body.is_empty() { LegBody::Empty } else { LegBody::Full(Bytes::from_static(body.as_bytes())) };

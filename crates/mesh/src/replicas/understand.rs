@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use http::Method;
-use profile::{Class, Doubt, Item, Kind, Kinds, Rule};
+use http::request::Parts;
+use profile::{Class, Doubt, Item, Kind, Kinds, Profile, Rule, element};
 
 use super::exact::Exact;
 use super::{Known, Name, Place, Seen};
@@ -71,6 +72,12 @@ pub(crate) fn understand<'k>(
         }
     }
     Meaning::Ordinary
+}
+
+/// The method that a request counts by: a dry run only asks, as a GET does.
+pub(crate) fn counted(profile: &Profile, service: &str, head: &Parts) -> Method {
+    let dry = profile.is_dry_run(service, head.uri.query());
+    if dry { Method::GET } else { head.method.clone() }
 }
 
 fn of<'k>(item: &Item<'k, '_>, name: Name, place: Place, method: &Method) -> Meaning<'k> {
@@ -147,7 +154,7 @@ pub(crate) fn class(
         Class::Patch => {
             let fields = match &rule.field {
                 Some(field) => BTreeSet::from([field.clone()]),
-                None => fields(kind, content_type, body)?,
+                None => fields(kind, rule, content_type, body)?,
             };
             // What sets the root of a document sets all of it.
             if fields.contains("") {
@@ -168,21 +175,27 @@ pub(crate) fn doubt(doubt: Doubt) -> replica::Doubt {
 }
 
 /// The fields that a document sets: its members, or the first segments of a JSON Patch.
-fn fields(kind: &Kind, content_type: Option<&str>, body: &[u8]) -> Option<BTreeSet<String>> {
+fn fields(kind: &Kind, rule: &Rule, content_type: Option<&str>, body: &[u8]) -> Option<BTreeSet<String>> {
     let mut document = Exact::read(body)?;
+    if let Some(members) = &rule.members {
+        return match document.at(&members.at)? {
+            Exact::Object(named) => Some(named.keys().map(|name| element(&members.of, name)).collect()),
+            Exact::Array(_) | Exact::Long(_) | Exact::Plain(_) => None,
+        };
+    }
     match &document {
         Exact::Array(steps) if content_type.is_none_or(|name| name.contains("patch")) => {
             let mut fields = BTreeSet::new();
             for step in steps {
-                fields.insert(first_segment(step_path(step)?));
+                fields.insert(step_field(kind, step_path(step)?));
                 if let Some(from) = step.text("from") {
-                    fields.insert(first_segment(from));
+                    fields.insert(step_field(kind, from));
                 }
             }
             Some(fields)
         }
         _ => match document.at(&kind.fields)? {
-            Exact::Object(members) => Some(members.keys().cloned().collect()),
+            Exact::Object(members) => Some(members.keys().map(|name| kind.field_of(name)).collect()),
             Exact::Array(_) | Exact::Long(_) | Exact::Plain(_) => None,
         },
     }
@@ -195,14 +208,20 @@ pub(super) fn step_path(step: &Exact) -> Option<&str> {
     step.text("path").or_else(drafted)
 }
 
-fn first_segment(pointer: &str) -> String {
+/// The field that a step of a JSON Patch sets at a path. That of the root is empty.
+pub(super) fn step_field(kind: &Kind, pointer: &str) -> String {
+    let name = step_name(pointer);
+    if name.is_empty() { name } else { kind.field_of(&name) }
+}
+
+/// The member that a path of a JSON Patch begins with.
+pub(super) fn step_name(pointer: &str) -> String {
     let first = pointer.trim_start_matches('/').split('/').next().unwrap_or_default();
     first.replace("~1", "/").replace("~0", "~")
 }
 
 #[cfg(test)]
 mod tests {
-    use profile::Profile;
     use scope::Site;
 
     use super::*;
@@ -216,7 +235,9 @@ mod tests {
              [[kinds]]\nname = 'image'\nservice = 'image'\npath = '/**/v2/images'\nfields = ''\n\
              operations = [{ method = 'POST', below = '/search', class = 'read' }]\n\
              [[kinds]]\nname = 'tag'\nservice = 'image'\npath = '/**/v2/tags'\nnamed_by = 'client'\n\
-             [[kinds]]\nname = 'flavor'\nservice = 'image'\npath = '/**/flavors'\nnamed_by = 'body'\n\
+             [[kinds]]\nname = 'flavor'\nservice = 'image'\npath = '/**/flavors'\nnamed_by = 'body'\nfields = '/flavor'\n\
+             elements = [{ below = '/specs', member = '/flavor/extra' }]\napart = ['/file']\n\
+             operations = [{ method = 'POST', below = '/specs', class = 'patch', members = '/extra' }]\n\
              [[kinds]]\nname = 'server'\nservice = 'image'\npath = '/**/servers'\nreplicated = false\n",
         )
         .unwrap()
@@ -231,6 +252,9 @@ mod tests {
             local: Some(Name::new("image", &format!("/v2/images/{LOCAL}"))),
             chosen: false,
             readable: true,
+            unconfirmed: std::collections::BTreeSet::new(),
+            shown: crate::replicas::known::Shown { whole: true, erasures: 0 },
+            deleted: false,
         };
         known.set(&Name::new("image", &format!("/v2/images/{META}")), Some(place));
         known
@@ -331,5 +355,27 @@ mod tests {
         }
         let below = kind.rule("PUT", "/file");
         assert_eq!(super::class(kind, &below, None, b"\xff"), patch(&["/file"]));
+    }
+
+    #[test]
+    fn a_member_and_what_is_written_below_as_its_element_are_one_field() {
+        let profile = profile();
+        let kind = profile.kinds.collection("image", "/flavors").unwrap();
+        let class = |method: &str, below: &str, body: &str| {
+            class(kind, &kind.rule(method, below), Some("application/json"), body.as_bytes())
+        };
+        let patch = |fields: &[&str]| {
+            Some(replica::Class::Patch(fields.iter().map(|field| (*field).into()).collect()))
+        };
+        assert_eq!(class("PATCH", "", r#"{"flavor":{"extra":{"a":1}}}"#), patch(&["/specs"]));
+        assert_eq!(class("PUT", "/specs/hw%3Aa", ""), patch(&["/specs/hw:a"]));
+        assert_eq!(
+            class("POST", "/specs", r#"{"extra":{"hw:a":1,"b/c":2}}"#),
+            patch(&["/specs/b%2Fc", "/specs/hw:a"])
+        );
+        assert_eq!(class("POST", "/specs", r#"{"extra":[1]}"#), None);
+        // Its name is that of a path below which is no member.
+        assert_eq!(class("PATCH", "", r#"{"flavor":{"file":1}}"#), patch(&["#file"]));
+        assert_eq!(class("PUT", "/file", ""), patch(&["/file"]));
     }
 }

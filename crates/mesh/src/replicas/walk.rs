@@ -13,8 +13,10 @@ use plan::{Asked, Knowledge, Said, Sent, Why};
 use profile::{Kind, Rule};
 use replica::{Class, Doubt, Meta, Naming, Subject};
 use scope::{Plan, Site};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
+use super::copies::Listed;
+use super::forward::Forward;
 use super::group::{self, Group};
 use super::keeper::is_storable;
 use super::refusals::{
@@ -50,6 +52,10 @@ pub(crate) struct At<'a> {
     pub(crate) about: Option<&'a Meta>,
     /// Its scope wants a read confirmed.
     pub(crate) level: Option<scope::Level>,
+    /// The name that the other site gave a write.
+    pub(crate) request: Option<&'a HeaderValue>,
+    /// It is for a list of several sites.
+    pub(crate) listed: Option<&'a Listed>,
 }
 
 impl<'a> At<'a> {
@@ -60,7 +66,17 @@ impl<'a> At<'a> {
         service: &'a Rc<ServiceState>,
         carried: Option<&'a Carried>,
     ) -> At<'a> {
-        At { core, state, service, carried, from_peer: false, about: None, level: None }
+        At {
+            core,
+            state,
+            service,
+            carried,
+            from_peer: false,
+            about: None,
+            level: None,
+            request: None,
+            listed: None,
+        }
     }
 }
 
@@ -98,7 +114,12 @@ pub(crate) async fn create(at: At<'_>, head: Box<Parts>, body: LegBody, group: &
     let Some(replicas) = at.core.shared.replicas.as_ref() else {
         return refuse(no_replication());
     };
-    let (name, kinds) = (&at.service.name, &at.state.settings().profile.kinds);
+    let (name, profile) = (&at.service.name, &at.state.settings().profile);
+    let kinds = &profile.kinds;
+    if profile.is_dry_run(name, head.uri.query()) {
+        // It makes nothing: the service here says what it would do.
+        return Box::pin(at.as_clients_see_it(replicas, head, body, None)).await;
+    }
     let owner = match owned::owner(at, &head).await {
         Ok(owner) => owner,
         Err(problem) => return refuse(problem),
@@ -122,9 +143,10 @@ pub(crate) async fn create(at: At<'_>, head: Box<Parts>, body: LegBody, group: &
 /// whatever its scope says.
 pub(crate) fn is_write_to_one(at: At<'_>, head: &Parts, owner: Option<&str>) -> bool {
     let Some(replicas) = at.replicas() else { return false };
-    let kinds = &at.state.settings().profile.kinds;
+    let profile = &at.state.settings().profile;
     let (path, known) = (head.uri.path(), &replicas.known);
-    let meaning = understand(kinds, &at.service.name, &head.method, path, owner, known);
+    let method = understand::counted(profile, &at.service.name, head);
+    let meaning = understand(&profile.kinds, &at.service.name, &method, path, owner, known);
     matches!(meaning, Meaning::Write(..))
 }
 
@@ -170,12 +192,14 @@ impl<'a> At<'a> {
         body: LegBody,
         speaker: Option<&Speaker>,
     ) -> Outcome {
-        let (name, kinds) = (&self.service.name, &self.state.settings().profile.kinds);
+        let (name, profile) = (&self.service.name, &self.state.settings().profile);
         let owner = match owned::owner(self, &head).await {
             Ok(owner) => owner,
             Err(problem) => return refuse(problem),
         };
-        match understand(kinds, name, &head.method, head.uri.path(), owner.as_deref(), &replicas.known) {
+        let method = understand::counted(profile, name, &head);
+        let path = head.uri.path();
+        match understand(&profile.kinds, name, &method, path, owner.as_deref(), &replicas.known) {
             Meaning::Hidden => Ok(hidden().into_response()),
             Meaning::Write(target, rule) => self.write(replicas, target, &rule, *head, body).await,
             Meaning::Read(target) => self.read(replicas, &target, head, body, speaker).await,
@@ -290,7 +314,7 @@ impl<'a> At<'a> {
         let (kind, naming, doubt) = match new {
             New::InBody(kind) => return self.make_named(replicas, kind, path, head, body, group).await,
             New::Named(kind) | New::Unnamed(kind) => {
-                (kind, Naming::FirstReplica, understand::doubt(kind.create_doubt))
+                (kind, Naming::FirstReplica, understand::doubt(kind.create_doubt()))
             }
             New::At(kind, name) => (kind, Naming::Chosen(Meta::from(&name)), Doubt::Repeat),
         };
@@ -336,12 +360,15 @@ impl<'a> At<'a> {
             Some(owner) => Name::owned(service, item.name, owner),
             None => Name::new(service, item.name),
         };
+        // What is deleted is not there for clients. Its name is free once the service here has executed that.
+        let patience = self.state.settings().timeouts.response;
+        let _ = timeout(patience, replicas.known.until_deleted(&name)).await;
         if !matches!(replicas.known.look_up(&name), Seen::Ordinary) {
             return Err(exists(kind, &id));
         }
         let naming = Naming::Chosen(Meta::from(&name));
         let subject = Subject::New { naming, level: group.level(), sites: group.sites.clone() };
-        let doubt = understand::doubt(kind.create_doubt);
+        let doubt = understand::doubt(kind.create_doubt());
         let understood =
             Understood { kind, subject, class: Class::Create, doubt, path, below: String::new() };
         let work = Work { understood, head, body, group: Some(group) };
@@ -370,9 +397,10 @@ impl<'a> At<'a> {
         };
         group.write(&mut head);
         let mut trying = Trying::new(self.others(&group.sites), true);
+        let mut forward = Forward::unnamed(self, replicas, &head);
         while let Some(site) = trying.next() {
             let Some(body) = body.leg(self.state.settings().timeouts.body_idle) else { break };
-            let answer = self.at_peer(&site, *head.clone(), body).await;
+            let answer = forward.to(&site, *head.clone(), body).await;
             if is_absent(&answer) {
                 absent = absent.or(Some(answer));
             } else if let Some(answer) = trying.heard(answer) {
@@ -404,9 +432,10 @@ impl<'a> At<'a> {
         };
         group.write(&mut head);
         let mut trying = Trying::new(self.others(&group.sites), true);
+        let mut forward = Forward::unnamed(self, replicas, &head);
         while let Some(site) = trying.next() {
             let Some(body) = body.leg(self.state.settings().timeouts.body_idle) else { break };
-            let outcome = self.at_peer(&site, head.clone(), body).await;
+            let outcome = forward.to(&site, head.clone(), body).await;
             if let Some(outcome) = trying.heard(outcome) {
                 return outcome;
             }
@@ -454,6 +483,11 @@ impl<'a> At<'a> {
             order.insert(if here_first { 0 } else { order.len() }, self.here().clone());
         }
         let mut trying = Trying::new(order, !self.from_peer);
+        let mut forward = Forward::new(self, replicas, &work.understood.subject);
+        match self.request {
+            Some(name) => drop(work.head.headers.insert(answer::REQUEST, name.clone())),
+            None => drop(work.head.headers.remove(answer::REQUEST)),
+        }
         while let Some(site) = trying.next() {
             let outcome = if site == *self.here() {
                 self.keep(replicas, &work).await
@@ -465,7 +499,7 @@ impl<'a> At<'a> {
                     (None, Subject::New { .. }) => {}
                 }
                 let Some(body) = work.body.leg(self.state.settings().timeouts.body_idle) else { break };
-                self.at_peer(&site, head, body).await
+                forward.to(&site, head, body).await
             };
             if let Some(outcome) = trying.heard(outcome) {
                 return outcome;

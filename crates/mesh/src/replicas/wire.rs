@@ -30,6 +30,9 @@ pub(crate) const BODIES: &str = "/archipel/replicas/3/bodies/";
 /// A part of a resource, from the service.
 pub(crate) const PART: &str = "/archipel/replicas/3/part";
 
+/// A name that is reserved, or is to be.
+pub(crate) const RESERVATIONS: &str = "/archipel/replicas/3/reservations";
+
 /// So many of one peer's are taken at a time, by each core: each may be long.
 pub(crate) const AT_ONCE: usize = 4;
 /// So many long bodies are given to one peer at a time, by each core.
@@ -61,11 +64,18 @@ pub(crate) enum Asked {
     Body(String),
     /// Where a part of a resource is.
     Part(Bytes),
+    /// About a name that is reserved.
+    Reservation(Bytes),
 }
 
 /// Whether the answer to this is long, and takes its time.
 pub(crate) fn is_stream(path: &str) -> bool {
     path.starts_with(BODIES) || path == PART
+}
+
+/// Whether as many of these are taken at a time as of streams: a client waits for each.
+pub(crate) fn is_awaited(path: &str) -> bool {
+    is_stream(path) || path == RESERVATIONS
 }
 
 /// What an answer to messages may say: of these resources, the replica there refused something, with this status. 403: its
@@ -91,6 +101,7 @@ pub(crate) async fn answer(
     let asked = match (&head.method, head.uri.path()) {
         (&Method::POST, COMING) => Some(Asked::Coming(body)),
         (&Method::POST, PART) => Some(Asked::Part(body)),
+        (&Method::POST, RESERVATIONS) => Some(Asked::Reservation(body)),
         (&Method::GET, path) if path.starts_with(BODIES) => {
             path.strip_prefix(BODIES).map(|id| Asked::Body(id.to_owned()))
         }
@@ -153,7 +164,7 @@ async fn part(core: &Core, place: &[u8]) -> Response<AnswerBody> {
     }
 }
 
-async fn told(replicas: &Replicas, from: Site, asked: Asked) -> Told {
+pub(crate) async fn told(replicas: &Replicas, from: Site, asked: Asked) -> Told {
     let (reply, told) = oneshot::channel();
     let gone = || (StatusCode::SERVICE_UNAVAILABLE, Bytes::new());
     if replicas.orders.send(Order::Asked(from, asked, reply)).is_err() {

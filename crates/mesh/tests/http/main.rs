@@ -9,6 +9,7 @@ mod ambiguous;
 mod bodies;
 mod broken_lists;
 mod draining;
+mod exclusive;
 mod expect;
 mod failures;
 mod floods;

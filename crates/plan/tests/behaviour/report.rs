@@ -46,8 +46,7 @@ fn a_leg_that_took_too_long_says_so() {
 fn a_site_that_was_probed_and_written_to_is_in_it_once() {
     let mut stage = Stage::put("A ^ B");
     assert_eq!(stage.did(), "probe A, probe B");
-    assert_eq!(stage.answers("A", 404), "");
-    assert_eq!(stage.answers("B", 404), "send A");
-    assert_eq!(stage.answers("A", 201), "answer A");
+    assert_eq!(stage.absent_and_reserved("AB"), "send A");
+    assert_eq!(stage.answers("A", 201), "release, answer A");
     assert_eq!(report(&stage), "A 201 0, B 404 0");
 }

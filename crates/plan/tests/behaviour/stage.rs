@@ -132,6 +132,12 @@ impl Stage {
                     words.push(format!("probe {site}"));
                     self.sites.push(site);
                 }
+                Effect::Reserve { site, .. } => {
+                    words.push(format!("reserve {site}"));
+                    self.sites.push(site);
+                }
+                Effect::Release { known: true } => words.push("release".to_owned()),
+                Effect::Release { known: false } => words.push("keep reserved".to_owned()),
                 Effect::Cancel { leg } => words.push(format!("cancel {}", self.sites[leg.0])),
                 Effect::Timer { timer, after } => self.timers.push((self.now + after, timer)),
                 Effect::Answer { leg } => words.push(format!("answer {}", self.sites[leg.0])),
@@ -175,6 +181,29 @@ impl Stage {
     pub(crate) fn first_answers(&mut self, site: &str, status: u16) -> String {
         let leg = Leg(self.sites.iter().position(|asked| asked.name() == site).unwrap());
         self.on(Event::Answered { leg, status, finding: finding(status), elapsed: self.now })
+    }
+
+    /// A site reserves the name, or says that another request has it.
+    pub(crate) fn reserves(&mut self, site: &str, held: bool) -> String {
+        let elapsed = self.now;
+        self.on(Event::Reserved { leg: self.leg(site), held, elapsed })
+    }
+
+    /// Every one of these sites says twice that it does not have it, and reserves the name in between. What follows.
+    pub(crate) fn absent_and_reserved(&mut self, sites: &str) -> String {
+        let names: Vec<String> = sites.chars().map(|name| name.to_string()).collect();
+        let mut did = String::new();
+        for name in &names {
+            did = self.answers(name, 404);
+        }
+        for name in &names {
+            assert_eq!(did, format!("reserve {name}"), "in the order of their names");
+            did = self.reserves(name, true);
+        }
+        for name in &names {
+            did = self.answers(name, 404);
+        }
+        did
     }
 
     pub(crate) fn fails(&mut self, site: &str, sent: Sent, why: Why) -> String {

@@ -85,10 +85,8 @@ fn a_write_goes_where_it_exists() {
 fn a_write_of_what_exists_nowhere_goes_to_the_nearest() {
     let mut stage = Stage::new("A ^ B ^ C", NAMED, "A");
     assert_eq!(stage.did(), "probe A, probe B, probe C");
-    assert_eq!(stage.answers("A", 404), "");
-    assert_eq!(stage.answers("B", 404), "");
-    assert_eq!(stage.answers("C", 404), "send B");
-    assert_eq!(stage.unreachable("B"), "fail 503 Unavailable");
+    assert_eq!(stage.absent_and_reserved("ABC"), "send B");
+    assert_eq!(stage.unreachable("B"), "release, fail 503 Unavailable");
 }
 
 #[test]
@@ -127,12 +125,84 @@ fn a_write_asks_every_site_below_and_creates_at_none_but_the_one_that_has_it() {
 fn a_new_resource_may_fall_back_inside_the_nearest_operand() {
     let mut stage = Stage::put("(A ; B) ^ C");
     assert_eq!(stage.did(), "probe A, probe B, probe C");
+    assert_eq!(stage.absent_and_reserved("ABC"), "send A");
+    assert_eq!(stage.unreachable("A"), "send B");
+    assert_eq!(stage.answers("B", 201), "release, answer B");
+}
+
+#[test]
+fn a_new_name_is_reserved_at_every_site_in_the_order_of_their_names() {
+    let mut stage = Stage::put("C ^ A ^ B");
+    assert_eq!(stage.did(), "probe C, probe A, probe B");
+    assert_eq!(stage.answers("C", 404), "");
+    assert_eq!(stage.answers("A", 404), "");
+    assert_eq!(stage.answers("B", 404), "reserve A");
+    assert_eq!(stage.reserves("A", true), "reserve B");
+    assert_eq!(stage.reserves("B", true), "reserve C");
+    assert_eq!(stage.reserves("C", true), "probe C, probe A, probe B");
     for site in ["A", "B"] {
         assert_eq!(stage.answers(site, 404), "");
     }
     assert_eq!(stage.answers("C", 404), "send A");
-    assert_eq!(stage.unreachable("A"), "send B");
-    assert_eq!(stage.answers("B", 201), "answer B");
+    assert_eq!(stage.answers("A", 201), "release, answer A");
+}
+
+#[test]
+fn a_name_that_another_request_reserved_is_a_409_and_nothing_is_sent() {
+    let mut stage = Stage::put("(A ^ B) ; C");
+    assert_eq!(stage.did(), "probe A, probe B");
+    assert_eq!(stage.answers("A", 404), "");
+    assert_eq!(stage.answers("B", 404), "reserve A");
+    assert_eq!(stage.reserves("A", true), "reserve B");
+    assert_eq!(stage.reserves("B", false), "release, fail 409 Reserved");
+}
+
+#[test]
+fn a_site_that_does_not_reserve_is_missing() {
+    for silent in [false, true] {
+        let mut stage = Stage::put("A ^ B");
+        assert_eq!(stage.did(), "probe A, probe B");
+        assert_eq!(stage.answers("A", 404), "");
+        assert_eq!(stage.answers("B", 404), "reserve A");
+        let (ends, cancels) =
+            if silent { (stage.after(10_000), "cancel A, ") } else { (stage.unreachable("A"), "") };
+        assert_eq!(ends, format!("{cancels}release, fail 503 Missing"));
+    }
+}
+
+#[test]
+fn what_was_made_before_the_name_was_reserved_is_written_where_it_is() {
+    let mut stage = Stage::put("A ^ B");
+    assert_eq!(stage.did(), "probe A, probe B");
+    assert_eq!(stage.answers("A", 404), "");
+    assert_eq!(stage.answers("B", 404), "reserve A");
+    assert_eq!(stage.reserves("A", true), "reserve B");
+    assert_eq!(stage.reserves("B", true), "probe A, probe B");
+    assert_eq!(stage.answers("A", 404), "");
+    assert_eq!(stage.answers("B", 200), "send B");
+    assert_eq!(stage.answers("B", 200), "release, answer B");
+}
+
+#[test]
+fn a_name_stays_reserved_while_the_outcome_is_not_known() {
+    let mut stage = Stage::put("A ^ B");
+    assert_eq!(stage.did(), "probe A, probe B");
+    assert_eq!(stage.absent_and_reserved("AB"), "send A");
+    stage.sent("A");
+    assert_eq!(stage.fails("A", Sent::Maybe, Why::Reset), "keep reserved, fail 504 Unknown");
+
+    let mut stage = Stage::put("A ^ B");
+    assert_eq!(stage.did(), "probe A, probe B");
+    assert_eq!(stage.absent_and_reserved("AB"), "send A");
+    assert_eq!(stage.on(Event::ClientGone), "cancel A, keep reserved, fail 499 ClientGone");
+}
+
+#[test]
+fn a_group_within_a_group_is_reserved_once() {
+    let mut stage = Stage::put("A ^ ((B ^ C) ; D)");
+    assert_eq!(stage.did(), "probe A, probe B, probe C, probe D");
+    assert_eq!(stage.absent_and_reserved("ABCD"), "send A");
+    assert_eq!(stage.answers("A", 201), "release, answer A");
 }
 
 #[test]

@@ -105,7 +105,10 @@ impl Driver<'_> {
     fn take(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match &effect {
-                Effect::Send { leg, .. } | Effect::Replicate { leg, .. } | Effect::Probe { leg, .. } => {
+                Effect::Send { leg, .. }
+                | Effect::Replicate { leg, .. }
+                | Effect::Probe { leg, .. }
+                | Effect::Reserve { leg, .. } => {
                     assert_eq!(leg.0, self.legs.len(), "legs are numbered in order");
                     self.legs.push(State::Open);
                 }
@@ -116,7 +119,11 @@ impl Driver<'_> {
                     assert_eq!(timer.0, self.timers, "timers are numbered in order");
                     self.timers += 1;
                 }
-                Effect::Cancel { .. } | Effect::Answer { .. } | Effect::Merge { .. } | Effect::Fail(_) => {}
+                Effect::Cancel { .. }
+                | Effect::Release { .. }
+                | Effect::Answer { .. }
+                | Effect::Merge { .. }
+                | Effect::Fail(_) => {}
             }
             self.log.push(Entry::Out(effect));
         }
@@ -124,7 +131,9 @@ impl Driver<'_> {
 
     fn on(&mut self, event: Event) {
         let known = match event {
-            Event::Sent { leg } | Event::Answered { leg, .. } => leg.0 < self.legs.len(),
+            Event::Sent { leg } | Event::Answered { leg, .. } | Event::Reserved { leg, .. } => {
+                leg.0 < self.legs.len()
+            }
             Event::Failed { leg, .. } => {
                 if let Some(state) = self.legs.get_mut(leg.0) {
                     *state = State::Reported;
@@ -153,6 +162,7 @@ impl Driver<'_> {
             Step::Answered(at, status, finding) => {
                 self.on(Event::Answered { leg: leg(at), status, finding, elapsed });
             }
+            Step::Reserved(at, held) => self.on(Event::Reserved { leg: leg(at), held, elapsed }),
             Step::Failed(at, sent, why) => self.on(Event::Failed { leg: leg(at), sent, why, elapsed }),
             Step::Fired(at) => self.on(Event::Fired { timer: Timer(at % (self.timers + 1)) }),
             Step::Restart => self.start(),

@@ -77,11 +77,49 @@ pub(crate) fn invariant_nothing_is_written_while_a_probe_is_out(history: &Histor
     }
 }
 
+/// What `^` makes is written only while its name is reserved wherever it was to be; and what was to be reserved is released
+/// once, right before the end, as known unless a write may have been executed.
+pub(crate) fn invariant_what_is_reserved_is_held_while_it_is_written_and_then_released(history: &History) {
+    let (mut wanted, mut open, mut held) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let mut released = 0;
+    for entry in &history.log {
+        match entry {
+            Entry::Out(Effect::Reserve { leg, site, group }) => {
+                assert!(group.contains(site) && group.iter().all(|other| other >= site), "{history:#?}");
+                assert!(open.is_empty(), "one after the other: {history:#?}");
+                wanted.extend(group.iter().cloned());
+                open.insert((*leg, site.clone()));
+            }
+            Entry::In(Event::Reserved { leg, held: true, .. }) => {
+                held.extend(open.iter().filter(|(own, _)| own == leg).map(|(_, site)| site.clone()));
+                open.retain(|(own, _)| own != leg);
+            }
+            Entry::In(Event::Reserved { leg, .. } | Event::Failed { leg, .. })
+            | Entry::Out(Effect::Cancel { leg }) => open.retain(|(own, _)| own != leg),
+            Entry::Out(Effect::Send { leg, site }) => {
+                let all = !wanted.contains(site) || wanted.is_subset(&held);
+                assert!(all && released == 0, "{leg:?}: {wanted:?}, {held:?}: {history:#?}");
+            }
+            Entry::Out(Effect::Release { .. }) => released += 1,
+            _ => {}
+        }
+    }
+    assert_eq!(released, usize::from(!wanted.is_empty()), "{history:#?}");
+    let ended: Vec<&Effect> = history.effects().collect();
+    if let [.., Effect::Release { known }, end] = &ended[..] {
+        let unknown = matches!(end, Effect::Fail(plan::Failure::Unknown | plan::Failure::ClientGone));
+        assert_eq!(*known, !unknown, "{history:#?}");
+    } else {
+        assert!(released == 0, "{history:#?}");
+    }
+}
+
 /// What the driver still holds after each entry of the log.
 #[derive(Default)]
 struct Holding {
     legs: BTreeSet<Leg>,
     probes: BTreeSet<Leg>,
+    reserves: BTreeSet<Leg>,
     answered: BTreeSet<Leg>,
 }
 
@@ -95,6 +133,14 @@ impl Holding {
                 self.legs.insert(*leg);
                 self.probes.insert(*leg);
             }
+            Entry::Out(Effect::Reserve { leg, .. }) => {
+                self.legs.insert(*leg);
+                self.reserves.insert(*leg);
+            }
+            Entry::In(Event::Reserved { leg, .. }) if self.reserves.contains(leg) => {
+                self.legs.remove(leg);
+            }
+            Entry::In(Event::Answered { leg, .. }) if self.reserves.contains(leg) => {}
             Entry::In(Event::Answered { leg, .. }) if self.probes.contains(leg) => {
                 self.legs.remove(leg);
             }
@@ -205,7 +251,9 @@ pub(crate) fn invariant_the_answer_is_there_to_be_given(history: &History) {
 
 fn asked(history: &History) -> BTreeSet<&Site> {
     let site = |effect| match effect {
-        &Effect::Send { ref site, .. } | &Effect::Probe { ref site, .. } => Some(site),
+        &Effect::Send { ref site, .. }
+        | &Effect::Probe { ref site, .. }
+        | &Effect::Reserve { ref site, .. } => Some(site),
         Effect::Replicate { sites, .. } => sites.first(),
         _ => None,
     };

@@ -23,6 +23,7 @@ fn check(plan: &scope::Plan, request: Request, sky: &random::Sky, steps: &[Step]
     invariant::invariant_nothing_comes_after_the_final_effect(&history);
     invariant::invariant_a_write_is_sent_again_only_where_it_provably_did_not_execute(&history);
     invariant::invariant_nothing_is_written_while_a_probe_is_out(&history);
+    invariant::invariant_what_is_reserved_is_held_while_it_is_written_and_then_released(&history);
     invariant::invariant_the_answer_is_there_to_be_given(&history);
     invariant::invariant_every_leg_ends(&history);
     invariant::invariant_only_what_succeeded_is_merged_and_each_site_once(&history);

@@ -17,6 +17,7 @@ const SITES: [&str; 5] = ["A", "B", "C", "D", "E"];
 pub(crate) enum Step {
     Sent(usize),
     Answered(usize, u16, Finding),
+    Reserved(usize, bool),
     Failed(usize, Sent, Why),
     Fired(usize),
     Restart,
@@ -144,6 +145,7 @@ pub(crate) fn schedules() -> impl Strategy<Value = Vec<Step>> {
         30 => (at(), statuses(), findings())
             .prop_map(|(leg, status, finding)| Step::Answered(leg, status, finding)),
         30 => (at(), sents(), whys()).prop_map(|(leg, sent, why)| Step::Failed(leg, sent, why)),
+        20 => (at(), prop::bool::weighted(0.9)).prop_map(|(leg, held)| Step::Reserved(leg, held)),
         20 => at().prop_map(Step::Fired),
         2 => Just(Step::Restart),
         1 => Just(Step::Gone),

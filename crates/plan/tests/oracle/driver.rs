@@ -85,6 +85,7 @@ struct Driver<'r> {
     timers: Vec<(Duration, Timer)>,
     now: Duration,
     executed: Vec<Site>,
+    released: Vec<bool>,
 }
 
 pub(crate) fn run(plan: &Plan, request: Request, world: &World, mut choices: Choices) -> Course {
@@ -92,11 +93,13 @@ pub(crate) fn run(plan: &Plan, request: Request, world: &World, mut choices: Cho
     let run = Run::new(plan, request, &rules, world).unwrap();
     let (sites, groups, coming, timers, executed) = (vec![], BTreeMap::new(), vec![], vec![], vec![]);
     let now = Duration::ZERO;
-    let mut driver = Driver { run, world, request, sites, groups, coming, timers, now, executed };
+    let mut driver =
+        Driver { run, world, request, sites, groups, coming, timers, now, executed, released: vec![] };
     let mut effects = Vec::new();
     driver.run.start(&mut effects);
     loop {
         if let Some(end) = driver.carry_out(&mut effects) {
+            assert!(driver.released.len() <= 1, "{plan:?}");
             return Course { end, executed: driver.executed };
         }
         let event = driver.next(&mut choices);
@@ -125,6 +128,12 @@ impl Driver<'_> {
                     self.groups.insert(leg, sites.into_iter().collect());
                 }
                 Effect::Probe { leg, site } => self.begin(leg, site, false),
+                Effect::Reserve { leg, site, .. } => {
+                    let held = self.world[&site] != Nature::Taken;
+                    self.coming.push((leg, Event::Reserved { leg, held, elapsed: Duration::ZERO }));
+                    self.sites.push(site);
+                }
+                Effect::Release { known } => self.released.push(known),
                 Effect::Cancel { leg } => self.coming.retain(|(coming, _)| *coming != leg),
                 Effect::Timer { timer, after } => self.timers.push((self.now + after, timer)),
                 Effect::Answer { leg } => {

@@ -83,7 +83,7 @@ fn every_small_strict_list_ends_as_the_reference_says() {
 #[test]
 fn every_small_write_ends_as_the_reference_says_and_is_executed_where_it_says() {
     let kinds = exhaust(&plans::small(), NAMED);
-    assert_eq!(kinds, "Conflict Missing TimedOut Unavailable Unknown answer replicas");
+    assert_eq!(kinds, "Conflict Missing Reserved TimedOut Unavailable Unknown answer replicas");
 }
 
 proptest! {

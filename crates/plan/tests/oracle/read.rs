@@ -105,6 +105,7 @@ fn site_end(site: &Site, context: Context<'_>) -> Possible {
         Nature::Has => End::Success { items: Items::Of(site.clone()), partial: false },
         Nature::Forbids => End::Refusal(site.clone()),
         Nature::HasNot
+        | Nature::Taken
         | Nature::Broken
         | Nature::Busy
         | Nature::Full
@@ -115,7 +116,7 @@ fn site_end(site: &Site, context: Context<'_>) -> Possible {
         {
             End::Refusal(site.clone())
         }
-        Nature::HasNot => End::Fails(Failure::NotFound),
+        Nature::HasNot | Nature::Taken => End::Fails(Failure::NotFound),
         Nature::Broken
         | Nature::Busy
         | Nature::Full

@@ -17,6 +17,8 @@ pub(crate) enum Nature {
     Has,
     /// It has not: 404, and 201 when it is written to.
     HasNot,
+    /// It has not, and another request has reserved the name.
+    Taken,
     /// 403.
     Forbids,
     /// 500, and what it did is not known.
@@ -41,11 +43,11 @@ pub(crate) enum Nature {
     Cut,
 }
 
-pub(crate) const ALL: [Nature; 13] = {
+pub(crate) const ALL: [Nature; 14] = {
     use Nature::{
-        Broken, Busy, Cut, Down, Forbids, Full, Has, HasNot, Lost, Moody, Silent, Undone, Unsettled,
+        Broken, Busy, Cut, Down, Forbids, Full, Has, HasNot, Lost, Moody, Silent, Taken, Undone, Unsettled,
     };
-    [Has, HasNot, Forbids, Down, Silent, Broken, Lost, Busy, Cut, Full, Moody, Undone, Unsettled]
+    [Has, HasNot, Forbids, Down, Silent, Broken, Lost, Busy, Cut, Full, Moody, Undone, Unsettled, Taken]
 };
 
 impl Nature {
@@ -57,7 +59,7 @@ impl Nature {
         let answered = |status| found(status, Finding::Usual);
         match self {
             Nature::Has => answered(200),
-            Nature::HasNot => answered(if writes { 201 } else { 404 }),
+            Nature::HasNot | Nature::Taken => answered(if writes { 201 } else { 404 }),
             Nature::Forbids => answered(403),
             Nature::Busy => found(503, Finding::NoEffect),
             Nature::Full => found(403, Finding::NoEffect),
@@ -74,8 +76,8 @@ impl Nature {
 
     /// A write that reached it may have been executed.
     pub(crate) fn executes(self) -> bool {
-        use Nature::{Broken, Has, HasNot, Lost, Moody, Silent, Unsettled};
-        matches!(self, Has | HasNot | Broken | Lost | Silent | Moody | Unsettled)
+        use Nature::{Broken, Has, HasNot, Lost, Moody, Silent, Taken, Unsettled};
+        matches!(self, Has | HasNot | Taken | Broken | Lost | Silent | Moody | Unsettled)
     }
 }
 

@@ -75,7 +75,9 @@ impl Writing<'_> {
             self.executed.push(site.clone());
         }
         match nature {
-            Nature::Has | Nature::HasNot | Nature::Forbids | Nature::Moody => End::At(site.clone()),
+            Nature::Has | Nature::HasNot | Nature::Taken | Nature::Forbids | Nature::Moody => {
+                End::At(site.clone())
+            }
             Nature::Broken | Nature::Busy | Nature::Full if self.alone => End::At(site.clone()),
             Nature::Down | Nature::Cut | Nature::Busy | Nature::Full | Nature::Undone => {
                 End::Fails(Failure::Unavailable)
@@ -121,14 +123,18 @@ impl Writing<'_> {
             sites.iter().filter(|site| self.world[*site] == nature).cloned().collect()
         };
         let (has, has_not, silent) = (are(Nature::Has), are(Nature::HasNot), are(Nature::Silent));
+        let taken = are(Nature::Taken);
         if has.len() > 1 {
             return End::Stops(Failure::Conflict);
         }
         if !silent.is_empty() {
             self.waits(End::Fails(Failure::TimedOut));
         }
-        if sites.is_empty() || has.len() + has_not.len() < sites.len() {
+        if sites.is_empty() || has.len() + has_not.len() + taken.len() < sites.len() {
             return End::Fails(Failure::Missing);
+        }
+        if has.is_empty() && !taken.is_empty() {
+            return End::Stops(Failure::Reserved);
         }
         let open = if has.is_empty() { sites } else { has };
         let chosen = plans.iter().find(|plan| plan.sites().iter().any(|site| open.contains(site)));

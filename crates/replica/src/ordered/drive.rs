@@ -1,12 +1,15 @@
 //! The log's own events, time, and what the sites tell each other of ordered resources.
 
+use std::ops::Bound;
+
+use order::{GroupId, Needs, Orders};
 use scope::Site;
 
-use super::{Purpose, Ruling};
+use super::{Ordered, Purpose, Ruling};
 use crate::event::{Effect, Event, Message, Reply, Timer};
 use crate::machine::Machine;
 use crate::map::{ReplicaMap, Unchangeable};
-use crate::operation::Meta;
+use crate::operation::{Meta, OpId};
 use crate::record::Stage;
 
 impl Machine {
@@ -15,6 +18,14 @@ impl Machine {
     #[must_use]
     pub fn leader(&self, meta: &Meta) -> Option<Site> {
         self.ordering.orders.leader(&self.ordering.entries.get(meta)?.group())
+    }
+
+    /// Whether another member of the group which orders the writes of a resource does not answer: what was sent to it may
+    /// never be answered.
+    #[must_use]
+    pub fn has_lost(&self, meta: &Meta, site: &Site) -> bool {
+        let entry = self.ordering.entries.get(meta);
+        entry.is_some_and(|entry| self.ordering.orders.has_lost(&entry.group(), site))
     }
 
     /// Asks something of the logs. What they want is looked at in [`Machine::pump`].
@@ -63,6 +74,33 @@ impl Machine {
         }
     }
 
+    /// The name that the resource of an operation has now: the first replica may have given it one since it was sent to the
+    /// service here.
+    #[must_use]
+    pub fn current_name(&self, resource: &Meta, op: &OpId) -> Meta {
+        if !resource.0.starts_with('~') || self.is_ordered(resource) {
+            return resource.clone();
+        }
+        let runs =
+            |entry: &Ordered| entry.running.as_ref().is_some_and(|running| running.execution.op == *op);
+        let named = self.ordering.entries.iter().find(|(_, entry)| runs(entry));
+        named.map_or_else(|| resource.clone(), |(meta, _)| meta.clone())
+    }
+
+    /// The same event, about the resource by its name now.
+    pub(crate) fn under_current_name(&self, mut event: Event) -> Event {
+        match &mut event {
+            Event::Executed { resource, execution, .. } => {
+                *resource = self.current_name(resource, &execution.op);
+            }
+            Event::Probed { resource, op, .. }
+            | Event::Settle { resource, op, .. }
+            | Event::Probe { resource, op } => *resource = self.current_name(resource, op),
+            _ => {}
+        }
+        event
+    }
+
     /// Something happened to an ordered resource.
     pub(crate) fn on_ordered(&mut self, event: Event) {
         match event {
@@ -75,6 +113,7 @@ impl Machine {
             Event::Settle { resource, op, executed, local } => {
                 self.learnt_turn(&resource, &op, Stage::InDoubt, Some(executed), local);
             }
+            Event::Probe { resource, op } => self.probe_turn_again(&resource, &op),
             Event::Fired(Timer::Retry(meta)) => self.retry_turn(&meta),
             Event::Fired(Timer::Copy(meta)) => self.copy_ordered(&meta),
             Event::Fetched { map, snapshot } => self.fetched_ordered(&map, &snapshot),
@@ -147,10 +186,17 @@ impl Machine {
         for meta in self.ordering.busy.clone() {
             self.tick_resource(&meta);
         }
+        if self.ordering.ticks.checked_rem(self.settings.order.election) == Some(0) {
+            self.ask_unconfirmed();
+        }
         let bound = self.settings.order.patience.saturating_mul(2);
         let mut late = Vec::new();
+        let orders = &self.ordering.orders;
         for (op, waiting) in &mut self.ordering.waiting {
-            waiting.ticks = waiting.ticks.saturating_add(1);
+            // A long body takes its time, as long as those are there that it needs.
+            let goes_on =
+                waiting.long.as_ref().is_some_and(|(group, needs)| are_there(orders, group, *needs));
+            waiting.ticks = waiting.ticks.saturating_add(u32::from(!goes_on));
             if waiting.ticks > bound {
                 late.push(op.clone());
             }
@@ -166,6 +212,7 @@ impl Machine {
         let Some(entry) = self.ordering.entries.get_mut(meta) else { return };
         let undecided = entry.first().is_some_and(|(_, turn)| turn.verdict.is_none());
         entry.waited = if undecided { entry.waited.saturating_add(1) } else { 0 };
+        entry.handed_over.1 = entry.handed_over.1.saturating_add(1);
         let all = self.ordering.orders.given_to_all(&entry.group());
         let rest = entry.queue.bodies.split_off(&all);
         let bodies = std::mem::replace(&mut entry.queue.bodies, rest);
@@ -174,7 +221,58 @@ impl Machine {
             self.ask_done(meta);
             self.tell_tried(meta);
         }
+        if self.ordering.entries.get(meta).is_some_and(|entry| entry.is_asking() && entry.is_undecided()) {
+            self.hand_over(meta);
+        }
         self.take(meta);
+    }
+
+    /// A leader that waits for an operator has another lead, which does not: one whose replica has come as far, if there is any.
+    /// Less and less often, where no other can go on either.
+    pub(super) fn hand_over(&mut self, meta: &Meta) {
+        let Some(entry) = self.ordering.entries.get_mut(meta) else { return };
+        let (group, place, (times, ticks)) = (entry.group(), entry.queue.done, entry.handed_over);
+        let due = 1_u32.checked_shl(times).unwrap_or(u32::MAX).saturating_sub(1);
+        if ticks < due || !self.ordering.orders.leads(&group) {
+            return;
+        }
+        let missing = self.ordering.orders.missing(&group);
+        let there =
+            entry.map.members().into_iter().filter(|site| **site != self.here && !missing.contains(*site));
+        let as_far = |site: &&Site| entry.peers.get(*site).is_some_and(|done| *done >= place);
+        let (as_far, behind): (Vec<&Site>, Vec<&Site>) = there.partition(as_far);
+        let others: Vec<&Site> = as_far.into_iter().chain(behind).collect();
+        let turn = usize::try_from(times).unwrap_or(usize::MAX).checked_rem(others.len());
+        if let Some(to) = turn.and_then(|turn| others.get(turn)).map(|site| (*site).clone()) {
+            entry.handed_over = (times.saturating_add(1), 0);
+            self.order(order::Event::HandOver { group, to });
+        }
+    }
+
+    /// Asks members how far they are with the next few resources that nobody waits for. A member says it once, and what it said
+    /// is lost with a message, or with a restart here.
+    fn ask_unconfirmed(&mut self) {
+        let from = self.ordering.asked_last.take().map_or(Bound::Unbounded, Bound::Excluded);
+        let rest = self.ordering.unconfirmed.range((from, Bound::Unbounded));
+        let next: Vec<Meta> = rest.take(self.settings.batch).cloned().collect();
+        for meta in &next {
+            let entry = self.ordering.entries.get(meta);
+            let behind = entry.map(|entry| entry.behind(&self.here, entry.queue.done)).unwrap_or_default();
+            let Some(entry) = entry.filter(|_| !behind.is_empty()) else {
+                self.ordering.unconfirmed.remove(meta);
+                continue;
+            };
+            // They are asked anyway.
+            if self.ordering.waiting.values().any(|waiting| waiting.resource == *meta) {
+                continue;
+            }
+            let message = Message::Done { map: entry.map.clone(), done: entry.queue.done, asks: true };
+            let is_up = |site: &&Site| self.links.get(*site).is_none_or(|link| !link.down);
+            for site in behind.iter().filter(is_up).cloned().collect::<Vec<_>>() {
+                self.send(&site, message.clone());
+            }
+        }
+        self.ordering.asked_last = next.last().filter(|_| next.len() == self.settings.batch).cloned();
     }
 
     /// Asks the sites that somebody waits for how far they are: what they said may be lost.
@@ -190,5 +288,14 @@ impl Machine {
         for site in silent {
             self.send(&site, message.clone());
         }
+    }
+}
+
+/// Whether enough members of a group are heard.
+fn are_there(orders: &Orders, group: &GroupId, needs: Needs) -> bool {
+    let (members, missing) = (group.sites.len(), orders.missing(group).len());
+    match needs {
+        Needs::All => missing == 0,
+        Needs::Majority => members.saturating_sub(missing) > members / 2,
     }
 }

@@ -7,7 +7,7 @@ use crate::event::{Effect, Timer};
 use crate::machine::Machine;
 use crate::map::ReplicaMap;
 use crate::operation::{Doubt, LocalId, Meta, OpId};
-use crate::record::{Condition, Stage};
+use crate::record::{Condition, Running, Stage};
 use crate::resource::{Resource, Snapshot};
 
 impl Machine {
@@ -51,6 +51,15 @@ impl Machine {
         }
     }
 
+    /// It was decided that all execute what is in doubt here: the state of one that did ends the doubt.
+    pub(super) fn outdone(&mut self, meta: &Meta, op: &OpId) {
+        let entry = self.ordering.entries.get(meta);
+        let running = entry.and_then(|entry| entry.running.as_ref());
+        if running.is_some_and(|running| running.execution.op == *op && running.stage == Stage::InDoubt) {
+            self.erase_doubt(meta, op);
+        }
+    }
+
     pub(super) fn ask_about_turn(&mut self, meta: &Meta) {
         let entry = self.ordering.entries.get_mut(meta);
         let Some(running) = entry.and_then(|entry| entry.running.as_mut()) else { return };
@@ -58,6 +67,7 @@ impl Machine {
         let op = running.execution.op.clone();
         self.call.effects.push(Effect::InDoubt { resource: meta.clone(), op: op.clone() });
         self.give_up_waiting(&op);
+        self.hand_over(meta);
     }
 
     pub(super) fn wait_turn(&mut self, meta: &Meta) {
@@ -78,6 +88,19 @@ impl Machine {
             running.stage = Stage::Sent;
             self.execute_turn(meta);
         }
+    }
+
+    /// The operator has the service asked once more.
+    pub(crate) fn probe_turn_again(&mut self, meta: &Meta, op: &OpId) {
+        self.touch_ordered(meta);
+        let Some(entry) = self.ordering.entries.get_mut(meta) else { return };
+        let local = entry.map.local(&self.here);
+        let Some(operation) = entry.first().map(|(_, turn)| turn.operation.clone()) else { return };
+        let asked = |running: &&mut Running| running.stage == Stage::InDoubt && running.execution.op == *op;
+        let Some(running) = entry.running.as_mut().filter(asked) else { return };
+        let execution = running.execution.clone();
+        running.stage = Stage::Probing;
+        self.call.effects.push(Effect::Probe { operation, execution, local });
     }
 
     /// The probe or the operator says what became of it. What was not executed is executed now.

@@ -20,7 +20,7 @@ mod write;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use order::{GroupId, Orders};
+use order::{GroupId, Needs, Orders};
 use scope::Site;
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ use crate::event::{Message, Ticket};
 use crate::machine::{Machine, Settings};
 use crate::map::ReplicaMap;
 use crate::operation::{Body, Class, LocalId, Meta, OpId, Operation};
-use crate::record::{Condition, Record, Running};
+use crate::record::{Condition, Record, Running, Stage};
 use read::Reading;
 
 /// What a log holds.
@@ -135,6 +135,8 @@ pub(crate) struct Ordered {
     pub waited: u32,
     /// Counts divergences: what was read before one does not count after it.
     pub epoch: u64,
+    /// How often this site had another lead, because it could not go on with the first turn, and the ticks since then.
+    pub handed_over: (u32, u32),
 }
 
 impl Ordered {
@@ -152,6 +154,7 @@ impl Ordered {
             proposed: None,
             waited: 0,
             epoch: 0,
+            handed_over: (0, 0),
         }
     }
 
@@ -173,6 +176,16 @@ impl Ordered {
         group(&self.map)
     }
 
+    /// Whether an operator is asked about what is running.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.stage == Stage::InDoubt)
+    }
+
+    /// Whether a turn waits for somebody to find out what becomes of it.
+    pub(crate) fn is_undecided(&self) -> bool {
+        self.queue.turns.values().any(|turn| turn.verdict.is_none() && turn.tried.is_none())
+    }
+
     /// The first turn, and its place.
     pub(crate) fn first(&self) -> Option<(u64, &Turn)> {
         self.queue.turns.first_key_value().map(|(index, turn)| (*index, turn))
@@ -185,11 +198,26 @@ impl Ordered {
             .is_some_and(|(_, turn)| self.running.is_some() || matches!(turn.tried, Some(Tried::Done { .. })))
     }
 
+    /// Whether the service here made the resource in a turn that is not over.
+    pub(crate) fn is_made_ahead(&self) -> bool {
+        self.first().is_some_and(|(_, turn)| {
+            let makes = matches!(turn.operation.class, Class::Create | Class::Replace);
+            makes && matches!(turn.tried, Some(Tried::Done { .. }))
+        })
+    }
+
     /// Whether the first turn makes what only the service here could name, and has not named: a copied state
     /// cannot take the place of what nobody can address.
     pub(crate) fn is_nameless(&self, here: &Site) -> bool {
         let creates = self.first().is_some_and(|(_, turn)| turn.operation.class == Class::Create);
         creates && self.map.local(here).is_none()
+    }
+
+    /// A place behind that of the write that makes the resource: whoever has finished all before it has made it.
+    pub(crate) fn made_before(&self) -> u64 {
+        let creates = |(_, turn): &(&u64, &Turn)| turn.operation.class == Class::Create;
+        let place = self.queue.turns.iter().find(creates).map(|(place, _)| place.saturating_add(1));
+        place.unwrap_or(self.queue.done.max(1))
     }
 
     /// The other members that are not known to have finished all before this place.
@@ -222,7 +250,10 @@ pub(crate) struct Waiting {
     /// Its place, once it is committed.
     pub index: Option<u64>,
     pub verdict: Option<Ruling>,
+    /// Ticks that count towards the limit.
     pub ticks: u32,
+    /// Of a long body: who has to be there for it to come to an end.
+    pub long: Option<(GroupId, Needs)>,
 }
 
 /// What was asked of the log, by its ticket.
@@ -246,6 +277,10 @@ pub(crate) struct Ordering {
     pub reads: BTreeMap<Ticket, Reading>,
     /// Resources with something to do as time goes on.
     pub busy: BTreeSet<Meta>,
+    /// Resources of which some member is not known to have finished what is finished here.
+    pub unconfirmed: BTreeSet<Meta>,
+    /// The last of them whose members were asked.
+    pub asked_last: Option<Meta>,
     /// The timer is running.
     pub ticking: bool,
     pub ticks: u32,
@@ -258,7 +293,8 @@ impl Ordering {
         records: Vec<order::Record>,
         entries: BTreeMap<Meta, Ordered>,
     ) -> Ordering {
-        let busy = entries.keys().cloned().collect();
+        let busy: BTreeSet<Meta> = entries.keys().cloned().collect();
+        let unconfirmed = busy.clone();
         Ordering {
             orders: Orders::restore(here.clone(), settings.order, records),
             entries,
@@ -268,6 +304,8 @@ impl Ordering {
             waiting: BTreeMap::new(),
             reads: BTreeMap::new(),
             busy,
+            unconfirmed,
+            asked_last: None,
             ticking: false,
             ticks: 0,
         }

@@ -141,6 +141,9 @@ impl Machine {
             (verdict.is_none(), matches!(verdict, Some(Ruling::Refuse { .. } | Ruling::Withdraw)));
         match outcome {
             Outcome::Done { status, local } => self.turn_done(meta, status, local),
+            Outcome::Begun { .. } if dropped => self.erase_doubt(meta, &op),
+            // What becomes of it is decided when it is over.
+            Outcome::Begun { .. } => self.turn_begun(meta),
             // It is gone, as it should be; only the first execution says to a client that it never was.
             Outcome::Refused { status: status @ (404 | 410) }
                 if execution.how == How::Delete && (doubted || !first) && !dropped =>
@@ -170,6 +173,15 @@ impl Machine {
         self.take(meta);
     }
 
+    /// The service here took what is running, and it is not over: it is asked for again.
+    fn turn_begun(&mut self, meta: &Meta) {
+        let running = self.ordering.entries.get_mut(meta).and_then(|entry| entry.running.as_mut());
+        if let Some(running) = running {
+            running.doubted = true;
+        }
+        self.wait_turn(meta);
+    }
+
     /// The service here executed what is running.
     pub(super) fn turn_done(&mut self, meta: &Meta, status: u16, local: Option<LocalId>) {
         let here = self.here.clone();
@@ -197,7 +209,7 @@ impl Machine {
         let Some(entry) = self.ordering.entries.get_mut(meta) else { return };
         let Some((index, turn)) = entry.queue.turns.pop_first() else { return };
         entry.queue.done = index.saturating_add(1);
-        (entry.waited, entry.proposed) = (0, None);
+        (entry.waited, entry.handed_over, entry.proposed) = (0, (0, 0), None);
         if executed {
             match turn.operation.class {
                 Class::Create | Class::Replace => entry.queue.exists = true,
@@ -215,6 +227,7 @@ impl Machine {
     /// Tells the other sites how far the replica here is.
     pub(super) fn tell_done(&mut self, meta: &Meta) {
         let Some(entry) = self.ordering.entries.get(meta) else { return };
+        self.ordering.unconfirmed.insert(meta.clone());
         let message = Message::Done { map: entry.map.clone(), done: entry.queue.done, asks: false };
         let others: Vec<_> =
             entry.map.members().into_iter().filter(|site| **site != self.here).cloned().collect();

@@ -3,7 +3,7 @@
 use order::{Needs, Refusal};
 
 use super::{Line, Ordered, Purpose, Ruling, Turn, Waiting, group};
-use crate::event::{Effect, Reply, Subject, Ticket, Write};
+use crate::event::{Effect, Reply, Subject, Ticket, Timer, Write};
 use crate::machine::Machine;
 use crate::map::{Naming, ReplicaMap};
 use crate::operation::{Class, Level, LocalId, Meta, OpId, Operation};
@@ -31,12 +31,13 @@ impl Machine {
             on_behalf_of: write.on_behalf_of,
             body: Some(write.body),
         };
-        let waiting = Waiting { resource: map.meta.clone(), index: None, verdict: None, ticks: 0 };
+        let needs = if map.level == Level::Strong { Needs::All } else { Needs::Majority };
+        let (group, purpose) = (group(&map), Purpose::Write(Box::new(operation.clone())));
+        let (resource, long) = (map.meta.clone(), write.long.then(|| (group.clone(), needs)));
+        let waiting = Waiting { resource, index: None, verdict: None, ticks: 0, long };
         self.ordering.waiting.insert(id.clone(), waiting);
         self.asked.insert(id.clone(), ticket);
         self.senders.insert(id);
-        let needs = if map.level == Level::Strong { Needs::All } else { Needs::Majority };
-        let (group, purpose) = (group(&map), Purpose::Write(Box::new(operation.clone())));
         let bytes = record::encode(&Line::Write { map, operation });
         let ticket = self.ordering.ticket(purpose);
         self.order(order::Event::Propose { ticket, group, bytes, needs });
@@ -48,9 +49,8 @@ impl Machine {
             Subject::Existing(meta) | Subject::New { naming: Naming::Chosen(meta), .. } => Some(meta),
             Subject::New { naming: Naming::FirstReplica, .. } => None,
         };
-        if let Some(entry) = named.and_then(|meta| self.ordering.entries.get(meta)) {
-            let asking = entry.running.as_ref().is_some_and(|running| running.stage == Stage::InDoubt);
-            return if entry.is_good() && !asking { Ok(entry.map.clone()) } else { Err(Reply::NotGood) };
+        if let Some(meta) = named.filter(|meta| self.ordering.entries.contains_key(meta)) {
+            return self.taking_map(meta).ok_or(Reply::NotGood);
         }
         let Subject::New { naming, level, sites } = &write.subject else { return Err(Reply::NoResource) };
         if write.class != Class::Create || !sites.contains(&self.here) {
@@ -65,6 +65,17 @@ impl Machine {
         };
         let stamp = self.clock.tick(self.call.wall_ms);
         Ok(ReplicaMap::new(meta, *level, chosen, sites, stamp, &self.here))
+    }
+
+    /// The map of a resource whose writes are taken here, or by another once that leads: a leader that waits for an operator has
+    /// another lead.
+    fn taking_map(&mut self, meta: &Meta) -> Option<ReplicaMap> {
+        if self.ordering.entries.get(meta)?.is_asking() {
+            self.hand_over(meta);
+        }
+        let entry = self.ordering.entries.get(meta)?;
+        let alone = entry.is_asking() && self.ordering.orders.leads(&entry.group());
+        (entry.is_good() && !alone).then(|| entry.map.clone())
     }
 
     /// The log has no place for what was asked of it, and never will.
@@ -137,8 +148,14 @@ impl Machine {
         let Some(turn) = turn else { return self.take(meta) };
         turn.verdict = Some(verdict.clone());
         let meta = match verdict {
-            Ruling::Execute { named: Some(LocalId(name)), .. } => self.rename_ordered(meta, Meta(name)),
-            Ruling::Execute { named: None, .. } => meta.clone(),
+            Ruling::Execute { named, .. } => {
+                let meta = match named {
+                    Some(LocalId(name)) => self.rename_ordered(meta, Meta(name)),
+                    None => meta.clone(),
+                };
+                self.outdone(&meta, op);
+                meta
+            }
             Ruling::Refuse { .. } | Ruling::Withdraw => {
                 self.overruled(meta, op);
                 meta.clone()
@@ -152,11 +169,17 @@ impl Machine {
         self.touch_ordered(&to);
         let Some(mut entry) = self.ordering.entries.remove(from) else { return to };
         entry.map = entry.map.named(to.clone());
+        // Who was asked by a name that it did not know any more could not say by which id it has its own.
+        entry.peers.clear();
         for turn in entry.queue.turns.values_mut() {
             turn.operation.resource = to.clone();
         }
         for waiting in self.ordering.waiting.values_mut().filter(|waiting| waiting.resource == *from) {
             waiting.resource = to.clone();
+        }
+        let retries = entry.running.as_ref().filter(|running| running.stage == Stage::Waiting);
+        if let Some(attempts) = retries.map(|running| running.attempts) {
+            self.wake(Timer::Retry(to.clone()), attempts);
         }
         self.ordering.busy.remove(from);
         self.ordering.entries.insert(to.clone(), entry);

@@ -1,5 +1,6 @@
 //! A tiny application: a register with a value that is set and added to, and fields that are patched.
-//! What an operation does is its body: `set 29`, `add -12`, `patch x=1 y=2`, `delete`.
+//! What an operation does is its body: `set 29`, `add -12`, `patch x=1 y=2`, `patch /m/a=3`, `delete`.
+//! `/m/a` is an element of the field `m`: whoever sets `m` sets all of it, and its elements are gone.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,16 @@ use replica::{Body, Execution, How};
 pub(crate) struct Register {
     pub(crate) value: i64,
     pub(crate) fields: BTreeMap<String, i64>,
+}
+
+impl Register {
+    /// Sets a field, or an element of one. What was below it is gone.
+    fn set(&mut self, name: &str, value: i64) {
+        let name = name.trim_start_matches('/');
+        let below = format!("{name}/");
+        self.fields.retain(|field, _| !field.starts_with(&below));
+        self.fields.insert(name.to_owned(), value);
+    }
 }
 
 /// A site's service: it has the register, or not.
@@ -47,7 +58,7 @@ impl App {
                 let Some(register) = &mut self.0 else { return false };
                 for (name, value) in words.filter_map(|word| word.split_once('=')) {
                     if fields.contains(name) {
-                        register.fields.insert(name.into(), value.parse().unwrap());
+                        register.set(name, value.parse().unwrap());
                     }
                 }
                 true

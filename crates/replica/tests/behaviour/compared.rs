@@ -167,3 +167,32 @@ fn a_replica_that_most_others_do_not_agree_with_is_repaired_but_for_what_was_don
     let before = standing(a);
     assert!(differs(&c(a, before)) && !a.machine.is_readable(&meta()));
 }
+
+#[test]
+fn what_differs_and_nobody_can_decide_is_shown_so_and_told_to_the_others_once() {
+    let mut stages = three(Level::Eventual);
+    let a = &mut stages[0].1;
+    let compare = |a: &mut Stage, others: [u8; 2]| {
+        a.on(Event::Compare { ticket: Ticket(2), resource: meta() });
+        digested(a, is(1));
+        stands(a, "B", is(others[0]));
+        stands(a, "C", is(others[1]))
+    };
+    let told = |effects: &[Effect]| {
+        let differs = |message: &&&Message| matches!(message, Message::Differs { .. });
+        ["B", "C"].map(|site| messages(effects, site).iter().filter(differs).count())
+    };
+    let shown = |a: &Stage| -> Vec<Site> {
+        a.machine.status(&meta()).unwrap().differing.into_iter().cloned().collect()
+    };
+    assert_eq!(shown(a), []);
+    let effects = compare(a, [2, 3]);
+    assert_eq!((told(&effects), shown(a)), ([1, 1], ["A", "B", "C"].map(site).into()));
+    let effects = compare(a, [2, 3]);
+    assert_eq!((told(&effects), shown(a).len()), ([0, 0], 3));
+    let effects = compare(a, [1, 1]);
+    assert_eq!((told(&effects), shown(a)), ([1, 1], vec![]));
+    // Where most agree, it is the other that differs.
+    let effects = compare(a, [1, 3]);
+    assert_eq!((told(&effects), shown(a)), ([0, 1], vec![site("C")]));
+}

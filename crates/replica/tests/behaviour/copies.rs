@@ -87,7 +87,7 @@ fn what_was_made_is_known_by_its_id_before_anything_else_is_given_to_it() {
 #[test]
 fn without_an_answer_it_is_shown_until_it_is_settled_and_never_made_by_guess() {
     for (crashes, executed) in [(false, true), (false, false), (true, true), (true, false)] {
-        let (mut stage, op) = making(Doubt::Probe);
+        let (mut stage, op) = making(Doubt::Ask);
         if !crashes {
             made(&mut stage, &op, Outcome::Unknown);
         }
@@ -111,6 +111,47 @@ fn without_an_answer_it_is_shown_until_it_is_settled_and_never_made_by_guess() {
             made(&mut stage, &again, Outcome::Done { status: 201, local: Some(local("c-7")) });
         }
         assert!(is_good(&mut stage));
+    }
+}
+
+/// By which name the service is asked whether it made something.
+fn probes(effects: &[Effect]) -> Vec<OpId> {
+    let probes = effects.iter().filter_map(|effect| match effect {
+        Effect::ProbeMade { op, .. } => Some(op.clone()),
+        _ => None,
+    });
+    probes.collect()
+}
+
+#[test]
+fn where_the_service_can_tell_it_is_asked_also_after_a_restart() {
+    for executed in [Some(true), Some(false), None] {
+        let (mut stage, op) = making(Doubt::Probe);
+        let effects = made(&mut stage, &op, Outcome::Unknown);
+        assert_eq!(probes(&effects), std::slice::from_ref(&op));
+        // The process ends while the service is asked.
+        let effects = stage.restart("C");
+        assert_eq!((probes(&effects), makes(&effects)), (vec![op.clone()], Vec::new()));
+        assert_eq!(stage.machine.in_doubt().count(), 0);
+        let id = Some(local("c-7")).filter(|_| executed == Some(true));
+        let probed = Event::Probed { resource: named(), op: op.clone(), executed, local: id.clone() };
+        let effects = stage.on(probed.clone());
+        if let Some(made) = executed {
+            assert_eq!(installs(&effects), [(id, made)]);
+        } else {
+            assert_eq!(stage.machine.in_doubt().collect::<Vec<_>>(), [(&named(), &op)]);
+            // The operator has it looked for again. An answer that nobody waits for changes nothing.
+            assert!(stage.on(probed).is_empty());
+            let effects = stage.on(Event::Probe { resource: named(), op: op.clone() });
+            assert_eq!(probes(&effects), std::slice::from_ref(&op));
+            let local = Some(local("c-7"));
+            let executed = Some(true);
+            let effects = stage.on(Event::Probed { resource: named(), op, executed, local: local.clone() });
+            assert_eq!(installs(&effects), [(local, true)]);
+        }
+        if executed != Some(false) {
+            assert!(is_good(&mut stage));
+        }
     }
 }
 

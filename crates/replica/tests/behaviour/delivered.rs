@@ -242,8 +242,14 @@ fn the_later_of_two_writes_by_the_wall_clock_wins_and_a_clock_that_is_far_ahead_
     // B writes first, and A later, both without having heard of the other.
     for (at, wall_ms) in [(1, 10_000), (0, 10_300)] {
         let (subject, class) = (Subject::Existing(meta()), Class::Replace);
-        let write =
-            Write { subject, class, doubt: Doubt::Repeat, on_behalf_of: who.clone(), body: Body("b".into()) };
+        let write = Write {
+            subject,
+            class,
+            doubt: Doubt::Repeat,
+            on_behalf_of: who.clone(),
+            body: Body("b".into()),
+            long: false,
+        };
         let stage = &mut stages[at].1;
         let mut effects = Vec::new();
         stage.machine.on(wall_ms, Event::Accept { ticket: Ticket(5), write }, &mut effects);

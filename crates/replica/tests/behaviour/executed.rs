@@ -85,6 +85,23 @@ fn a_refusal_after_an_attempt_that_may_have_been_executed_is_shown() {
 }
 
 #[test]
+fn an_operator_has_the_service_asked_once_more() {
+    for executed in [Some(true), Some(false), None] {
+        let mut stage = created();
+        let effects = stage.write(2, Subject::Existing(meta()), Class::Add, Doubt::Ask);
+        stage.ends(&effects, Outcome::Unknown);
+        assert!(stage.on(Event::Probe { resource: meta(), op: op(9) }).is_empty());
+        let effects = stage.on(Event::Probe { resource: meta(), op: op(2) });
+        assert!(effects.iter().any(|effect| matches!(effect, Effect::Probe { .. })), "{effects:?}");
+        assert_eq!(stage.machine.in_doubt().count(), 0);
+        let effects = stage.on(Event::Probed { resource: meta(), op: op(2), executed, local: None });
+        assert_eq!(stage.machine.in_doubt().count(), usize::from(executed.is_none()));
+        let runs = effects.iter().any(|effect| matches!(effect, Effect::Execute { .. }));
+        assert_eq!(runs, executed == Some(false));
+    }
+}
+
+#[test]
 fn an_answer_to_another_execution_does_not_count() {
     let mut stage = created();
     let before = stage.write(2, Subject::Existing(meta()), Class::Add, Doubt::Ask);
@@ -249,4 +266,27 @@ fn a_replica_that_could_not_follow_is_not_read_after_a_restart_either() {
     assert!(!b.machine.is_readable(&meta()));
     let copies = |effect: &Effect| matches!(effect, Effect::Wake { timer: Timer::Copy(_), .. });
     assert!(effects.iter().any(copies), "{effects:?}");
+}
+
+#[test]
+fn a_deletion_that_something_holds_is_answered_and_told_and_stays_pending_until_it_is_over() {
+    let mut stages = two();
+    let a = &mut stages[0].1;
+    let asked = a.write(2, Subject::Existing(meta()), Class::Delete, Doubt::Repeat);
+    let said = a.ends(&asked, Outcome::Begun { status: 202 });
+    assert_eq!(replies(&said), [&Reply::Executed { status: 202 }]);
+    assert_eq!((a.machine.unexecuted(&meta(), &site("A")).len(), a.machine.is_made(&meta())), (1, true));
+    // Also after a restart.
+    a.restart("A");
+    assert_eq!(a.machine.unexecuted(&meta(), &site("A")).len(), 1);
+    let again = a.on(Event::Fired(Timer::Retry(meta())));
+    assert_eq!(replies(&a.ends(&again, Outcome::Begun { status: 202 })), [] as [&Reply; 0]);
+    let again = a.on(Event::Fired(Timer::Retry(meta())));
+    a.ends(&again, Outcome::Done { status: 404, local: None });
+    assert_eq!((a.machine.unexecuted(&meta(), &site("A")).len(), a.machine.is_made(&meta())), (0, false));
+    // The other site has heard of it when it was answered.
+    let b = &mut stages[1].1;
+    let asked = hears(b, "B", "A", &said);
+    b.ends(&asked, done());
+    assert!(!b.machine.is_made(&meta()));
 }

@@ -19,6 +19,7 @@ mod reads;
 mod resource;
 mod told;
 mod turns;
+mod unheard;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,6 +32,13 @@ use scope::Site;
 
 fn site(name: &str) -> Site {
     Site::new(name).unwrap()
+}
+
+/// A client's write, with a short body.
+fn write(subject: Subject, class: Class, doubt: Doubt) -> Write {
+    let on_behalf_of =
+        Who { site: site("A"), user: "ada".into(), project: None, roles: Vec::new(), time_ms: 0 };
+    Write { subject, class, doubt, on_behalf_of, body: Body("b".into()), long: false }
 }
 
 /// An operation that A accepted before it ever restarted.
@@ -82,10 +90,7 @@ impl Stage {
     }
 
     fn write(&mut self, ticket: u64, subject: Subject, class: Class, doubt: Doubt) -> Vec<Effect> {
-        let on_behalf_of =
-            Who { site: site("A"), user: "ada".into(), project: None, roles: Vec::new(), time_ms: 0 };
-        let write = Write { subject, class, doubt, on_behalf_of, body: Body("b".into()) };
-        self.on(Event::Accept { ticket: Ticket(ticket), write })
+        self.on(Event::Accept { ticket: Ticket(ticket), write: write(subject, class, doubt) })
     }
 
     /// What the service is asked ends so.

@@ -254,9 +254,38 @@ fn a_site_takes_no_write_where_its_replica_is_not_good_or_in_doubt() {
     assert_eq!(group.reply(ticket), Some(Reply::NotGood));
     let (one, two) = (group.set(leader, Class::Add, Doubt::Ask), group.set(leader, Class::Add, Doubt::Ask));
     assert_eq!((group.reply(one), group.reply(two)), (None, None), "it waits for the one before");
+    // No other can lead: nobody else is there.
+    group.cut = BTreeSet::from([leader]);
     group.ends(leader, Outcome::Unknown);
+    group.tick_at(&[leader], 16);
     let ticket = group.set(leader, Class::Add, Doubt::Ask);
     assert_eq!(group.reply(ticket), Some(Reply::NotGood));
+}
+
+#[test]
+fn a_leader_in_doubt_has_another_lead_and_takes_its_state() {
+    for (class, doubt) in [(Class::Add, Doubt::Ask), (Class::Add, Doubt::Repeat)] {
+        let (mut group, leader) = Group::made(3, Level::Quorum);
+        let ticket = group.set(leader, class, doubt);
+        group.ends(leader, Outcome::Unknown);
+        if doubt == Doubt::Repeat {
+            group.on(leader, fired(Timer::Retry));
+            group.ends(leader, Outcome::Refused { status: 409 });
+        }
+        assert_eq!(group.reply(ticket), Some(Reply::Unknown));
+        group.tick(10);
+        let next = group.leader().unwrap();
+        assert_ne!(next, leader, "only an operator could end it there");
+        group.all_end();
+        group.tick(5);
+        assert!(group.diverged(leader) && group.stages[leader].machine.in_doubt().count() == 0);
+        // The others go on before its replica is good again.
+        let ticket = group.set(next, Class::Add, Doubt::Ask);
+        group.all_end();
+        assert_eq!(group.reply(ticket), Some(Reply::Executed { status: 201 }));
+        group.copy(leader, next);
+        assert!(group.is_readable(leader));
+    }
 }
 
 #[test]

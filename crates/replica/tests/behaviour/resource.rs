@@ -193,3 +193,49 @@ fn what_has_seen_another_comes_after_it_whatever_their_clocks_say() {
     let target = replica::converge::Target::of([&old, &new].into_iter());
     assert_eq!(target.base, Some(b));
 }
+
+#[test]
+fn the_service_shows_all_that_was_acknowledged_but_while_it_is_executed_again() {
+    let (a, b, c) = (id("A", 1), id("B", 1), id("C", 1));
+    let mut one = resource(Vec::new());
+    settle(&mut one);
+    one.accept(operation(&b, Class::Add, &[&a], 2));
+    let add = next(&mut one).unwrap();
+    assert!(one.is_whole(&site("B"), Some(&add)), "nobody was told of it");
+    one.executed(&add);
+    assert!(one.is_whole(&site("B"), None));
+    // It comes from elsewhere, and has not seen what was added here.
+    assert!(one.learn(operation(&c, Class::Replace, &[&a], 3)));
+    assert!(one.is_whole(&site("B"), None), "nothing has happened yet");
+    let replace = next(&mut one).unwrap();
+    assert!(!one.is_whole(&site("B"), Some(&replace)), "it may be executed by now");
+    one.executed(&replace);
+    assert!(!one.is_whole(&site("B"), None), "what was added is to be added again");
+    let again = next(&mut one).unwrap();
+    assert_eq!(again, Execution { op: b.clone(), how: How::Add });
+    assert!(!one.is_whole(&site("B"), Some(&again)));
+    one.executed(&again);
+    settle(&mut one);
+    assert!(one.is_whole(&site("B"), None));
+    // One that has seen it erases it for good.
+    assert!(one.learn(operation(&id("C", 2), Class::Replace, &[&a, &b, &c], 9)));
+    let replace = next(&mut one).unwrap();
+    assert!(one.is_whole(&site("B"), Some(&replace)));
+    one.executed(&replace);
+    assert!(one.is_whole(&site("B"), None));
+}
+
+#[test]
+fn a_state_without_what_this_site_acknowledged_is_not_shown() {
+    let (a, b) = (id("A", 1), id("B", 1));
+    let mut one = resource(Vec::new());
+    settle(&mut one);
+    let other = one.snapshot();
+    one.accept(operation(&b, Class::Add, &[&a], 2));
+    settle(&mut one);
+    assert!(one.can_copy(&site("B"), &other));
+    one.copy(&site("B"), &other);
+    assert!(!one.is_whole(&site("B"), None));
+    settle(&mut one);
+    assert!(one.is_whole(&site("B"), None));
+}

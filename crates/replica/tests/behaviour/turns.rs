@@ -200,7 +200,8 @@ fn a_leader_in_doubt_tries_again_and_asks_where_that_is_refused() {
     group.on(leader, Event::Fired(Timer::Retry(meta())));
     group.ends(leader, refused(409));
     assert_eq!(group.stages[leader].machine.in_doubt().count(), 1);
-    assert!(!group.diverged(leader) && group.asked.is_empty());
+    // Another leads now, and finds out.
+    assert!(!group.diverged(leader) && !group.is_asked(leader));
 }
 
 #[test]
@@ -226,6 +227,20 @@ fn an_answer_to_something_else_does_not_count() {
     assert_eq!(group.stages[leader].machine.in_doubt().count(), 1);
     group.on(leader, settle(op));
     assert_eq!(group.stages[leader].machine.in_doubt().count(), 0);
+}
+
+#[test]
+fn an_operator_has_the_service_asked_once_more_about_a_turn() {
+    for executed in [Some(true), None] {
+        let (mut group, leader) = Group::made(3, Level::Quorum);
+        group.set(leader, Class::Add, Doubt::Ask);
+        group.ends(leader, Outcome::Unknown);
+        let op = group.stages[leader].machine.in_doubt().next().unwrap().1.clone();
+        group.on(leader, Event::Probe { resource: meta(), op: op.clone() });
+        assert_eq!(group.stages[leader].machine.in_doubt().count(), 0);
+        group.on(leader, Event::Probed { resource: meta(), op, executed, local: None });
+        assert_eq!(group.stages[leader].machine.in_doubt().count(), usize::from(executed.is_none()));
+    }
 }
 
 #[test]
@@ -373,4 +388,214 @@ fn of_what_was_tried_elsewhere_only_the_leader_decides_and_only_what_is_open() {
     group.all_end();
     assert!((0..3).all(|at| group.is_readable(at)));
     assert_eq!(group.reply(ticket), Some(Reply::Executed { status: 201 }));
+}
+
+#[test]
+fn a_member_is_asked_again_after_a_restart_forgot_what_it_said() {
+    let (mut group, leader) = Group::made(3, Level::Quorum);
+    let at = group.others(leader)[0];
+    group.set(leader, Class::Add, Doubt::Ask);
+    group.all_end();
+    group.tick(5);
+    let other = group.site(leader);
+    let is_made = |group: &Group| group.stages[at].machine.is_made_at(&meta(), &other);
+    assert!(is_made(&group));
+    let name = group.site(at);
+    group.stages[at].restart(name.name());
+    assert!(!is_made(&group), "what others said is not kept");
+    group.tick(10);
+    assert!(is_made(&group));
+}
+
+#[test]
+fn member_that_has_not_heard_of_a_resource_is_not_taken_to_have_made_it() {
+    let (mut group, leader) = Group::made(3, Level::Quorum);
+    let [one, cut] = group.others(leader)[..] else { panic!() };
+    group.cut = [cut].into();
+    let second = Meta("second".into());
+    let sites = [leader, one, cut].map(|at| group.site(at)).into();
+    let subject = Subject::New { naming: Naming::Chosen(second.clone()), level: Level::Quorum, sites };
+    group.write(leader, subject, Class::Create, Doubt::Repeat);
+    for _ in 0..10 {
+        group.tick_at(&[leader, one], 1);
+        group.all_end();
+    }
+    assert!([leader, one].iter().all(|at| group.stages[*at].machine.is_readable(&second)));
+    // It can be asked how far it is, and lacks what was ordered meanwhile.
+    group.cut.clear();
+    group.lost = |message| matches!(message, Message::Order(_));
+    group.tick_at(&[leader, one], 20);
+    let knows =
+        |group: &Group, at: usize, of: usize| group.stages[at].machine.is_made_at(&second, &group.site(of));
+    assert!(knows(&group, leader, one) && knows(&group, one, leader));
+    assert!(!knows(&group, leader, cut) && !knows(&group, one, cut), "it has not made it");
+    group.lost = |_| false;
+    for _ in 0..10 {
+        group.tick(1);
+        group.all_end();
+    }
+    assert!(knows(&group, leader, cut) && knows(&group, one, cut));
+}
+
+/// A write with a long body, at the leader.
+fn upload(group: &mut Group, leader: usize) -> Ticket {
+    let short = write(Subject::Existing(meta()), Class::Replace, Doubt::Repeat);
+    let (ticket, write) = (Ticket(99), Write { long: true, ..short });
+    group.on(leader, Event::Accept { ticket, write });
+    ticket
+}
+
+#[test]
+fn upload_takes_the_time_that_the_services_of_a_majority_take() {
+    let (mut group, leader) = Group::made(3, Level::Quorum);
+    let [one, cut] = group.others(leader)[..] else { panic!() };
+    group.cut = [cut].into();
+    let ticket = upload(&mut group, leader);
+    let there = [leader, one];
+    for at in there {
+        group.tick_at(&there, 100);
+        assert_eq!(group.reply(ticket), None, "a majority is there, and at work");
+        group.ends(at, done());
+    }
+    assert_eq!(group.reply(ticket), Some(Reply::Executed { status: 201 }));
+}
+
+#[test]
+fn upload_does_not_wait_for_a_majority_that_is_gone() {
+    let (mut group, leader) = Group::made(3, Level::Quorum);
+    let ticket = upload(&mut group, leader);
+    group.ends(leader, done());
+    group.cut = [leader].into();
+    group.tick_at(&[leader], 14);
+    assert_eq!(group.reply(ticket), None);
+    group.tick_at(&[leader], 46);
+    assert_eq!(group.reply(ticket), Some(Reply::Unknown));
+}
+
+#[test]
+fn short_write_is_given_up_also_where_a_majority_is_there() {
+    let (mut group, leader) = Group::made(3, Level::Quorum);
+    let ticket = group.set(leader, Class::Replace, Doubt::Repeat);
+    group.tick(60);
+    assert_eq!(group.reply(ticket), Some(Reply::Unknown));
+}
+
+/// A leader whose service is asked to make and name something, and that is not heard any more: the next one's service names it.
+/// The leader, and the first name.
+fn named_by_another() -> (Group, usize, Meta) {
+    let (mut group, leader) = Group::made(3, Level::Quorum);
+    let sites = (0..3).map(|at| group.site(at)).collect();
+    let subject = Subject::New { naming: Naming::FirstReplica, level: Level::Quorum, sites };
+    group.write(leader, subject, Class::Create, Doubt::Probe);
+    let (_, _, provisional, _) = group.asked.iter().find(|(at, ..)| *at == leader).unwrap().clone();
+    (group, leader, provisional)
+}
+
+/// The others go on without the leader, and it hears of that.
+fn name_it_elsewhere(group: &mut Group, leader: usize) -> Meta {
+    let others = group.others(leader);
+    group.cut = [leader].into();
+    for _ in 0..60 {
+        group.tick_at(&others, 1);
+        for at in &others {
+            if group.is_asked(*at) {
+                let local = Some(LocalId(format!("made at {at}").into()));
+                group.ends(*at, Outcome::Done { status: 201, local });
+            }
+        }
+    }
+    group.cut.clear();
+    group.tick(20);
+    let machine = &group.stages[others[0]].machine;
+    let named = machine.resources().find(|name| name.0.starts_with("made at")).unwrap().clone();
+    assert!(machine.is_readable(&named));
+    named
+}
+
+fn here() -> Outcome {
+    Outcome::Done { status: 201, local: Some(LocalId("made here".into())) }
+}
+
+#[test]
+fn answer_of_a_service_counts_though_another_site_named_the_resource_meanwhile() {
+    let (mut group, leader, _) = named_by_another();
+    let named = name_it_elsewhere(&mut group, leader);
+    assert!(!group.stages[leader].machine.is_readable(&named));
+    group.ends(leader, here());
+    assert!(group.stages[leader].machine.is_readable(&named));
+}
+
+#[test]
+fn probe_counts_though_another_site_named_the_resource_meanwhile() {
+    for executed in [true, false] {
+        let (mut group, leader, provisional) = named_by_another();
+        let op = group.op(leader);
+        group.ends(leader, Outcome::Unknown);
+        let named = name_it_elsewhere(&mut group, leader);
+        let local = executed.then(|| LocalId("made here".into()));
+        group.on(leader, Event::Probed { resource: provisional, op, executed: Some(executed), local });
+        if !executed {
+            group.ends(leader, here());
+        }
+        assert!(group.stages[leader].machine.is_readable(&named), "{executed}");
+    }
+}
+
+#[test]
+fn retry_is_under_the_name_that_another_site_gave() {
+    let (mut group, leader, _) = named_by_another();
+    let op = group.op(leader);
+    group.ends(leader, Outcome::Begun { status: 202 });
+    let named = name_it_elsewhere(&mut group, leader);
+    assert!(
+        group.count(
+            leader,
+            |effect| matches!(effect, Effect::Wake { timer: Timer::Retry(meta), .. } if *meta == named)
+        ) > 0
+    );
+    group.on(leader, Event::Fired(Timer::Retry(named.clone())));
+    assert_eq!(group.op(leader), op);
+    group.ends(leader, here());
+    assert!(group.stages[leader].machine.is_readable(&named));
+}
+
+#[test]
+fn what_the_service_made_and_nobody_else_will_is_known_to_be_there() {
+    let (mut group, leader) = Group::made(3, Level::Quorum);
+    let second = Meta("second".into());
+    let sites = (0..3).map(|at| group.site(at)).collect();
+    let subject = Subject::New { naming: Naming::Chosen(second.clone()), level: Level::Quorum, sites };
+    group.write(leader, subject, Class::Create, Doubt::Repeat);
+    group.overrule(leader);
+    assert!(!group.stages[leader].machine.is_in_service(&second), "the service has not answered");
+    group.ends(leader, done());
+    let machine = &group.stages[leader].machine;
+    assert!(machine.is_in_service(&second) && !machine.is_made(&second));
+    assert!(group.diverged(leader), "it takes the state of the others, who have none");
+}
+
+#[test]
+fn ids_of_the_others_are_asked_for_by_the_name_that_the_resource_was_given() {
+    let (mut group, leader, provisional) = named_by_another();
+    // They know it by its name already, and by no other.
+    let map = group.stages[leader].machine.map(&provisional).unwrap().clone();
+    for other in group.others(leader) {
+        let message = Message::Done { map: map.clone(), done: 100, asks: false };
+        let from = group.site(other);
+        group.on(leader, Event::Received { from, message });
+    }
+    // The leader hears their ids only if it asks for them.
+    group.lost = |message| match message {
+        Message::Done { map, asks: true, .. } => {
+            !map.involved().filter_map(|site| map.local(site)).any(|local| *local.0 == *"made here")
+        }
+        _ => false,
+    };
+    let named = name_it_elsewhere(&mut group, leader);
+    group.ends(leader, here());
+    group.tick(20);
+    let map = group.stages[leader].machine.map(&named).unwrap().clone();
+    for other in group.others(leader) {
+        assert!(map.local(&group.site(other)).is_some(), "{map:?}");
+    }
 }

@@ -26,7 +26,10 @@ fn write(world: &mut World, at: usize, adds: &mut BTreeMap<Meta, u32>) {
         let naming = Naming::Chosen(meta);
         let subject = Subject::New { naming, level: Level::Eventual, sites };
         let body = Body("set 0".into());
-        world.write(at, Write { subject, class: Class::Create, doubt: Doubt::Repeat, on_behalf_of, body });
+        world.write(
+            at,
+            Write { subject, class: Class::Create, doubt: Doubt::Repeat, on_behalf_of, body, long: false },
+        );
         return;
     }
     let digit = adds.entry(meta.clone()).or_default();
@@ -36,7 +39,14 @@ fn write(world: &mut World, at: usize, adds: &mut BTreeMap<Meta, u32>) {
         let doubt = if world.chance.percent(50) { Doubt::Ask } else { Doubt::Probe };
         world.write(
             at,
-            Write { subject: Subject::Existing(meta), class: Class::Add, doubt, on_behalf_of, body },
+            Write {
+                subject: Subject::Existing(meta),
+                class: Class::Add,
+                doubt,
+                on_behalf_of,
+                body,
+                long: false,
+            },
         );
     }
 }

@@ -101,7 +101,7 @@ fn copies(seed: u64) -> World {
         let naming = Naming::FirstReplica;
         let subject = Subject::New { naming, level: Level::Eventual, sites: [site.clone()].into() };
         let (class, doubt, body) = (Class::Create, Doubt::Probe, Body(format!("set {number}").into()));
-        world.write(at, Write { subject, class, doubt, on_behalf_of: who(&site), body });
+        world.write(at, Write { subject, class, doubt, on_behalf_of: who(&site), body, long: false });
     }
     for round in 0..600 {
         let at = world.chance.below(3);

@@ -53,7 +53,7 @@ fn draw(world: &mut World, at: usize) -> Write {
         let doubt = if chosen { Doubt::Repeat } else { Doubt::Probe };
         let body = Body(format!("set {n}").into());
         let subject = Subject::New { naming, level, sites };
-        return Write { subject, class: Class::Create, doubt, on_behalf_of: who(&site), body };
+        return Write { subject, class: Class::Create, doubt, on_behalf_of: who(&site), body, long: false };
     }
     let subject = Subject::Existing(names[world.chance.below(names.len())].clone());
     let unsafe_to_repeat = if world.chance.percent(50) { Doubt::Ask } else { Doubt::Probe };
@@ -64,7 +64,7 @@ fn draw(world: &mut World, at: usize) -> Write {
         11 | 12 => (patch(&["x"]), Doubt::Repeat, format!("patch x={n}")),
         _ => (patch(&["x", "y"]), Doubt::Repeat, format!("patch x={n} y={}", n + 1)),
     };
-    Write { subject, class, doubt, on_behalf_of: who(&site), body: Body(body.into()) }
+    Write { subject, class, doubt, on_behalf_of: who(&site), body: Body(body.into()), long: false }
 }
 
 /// The state of a resource at each site that has a replica.

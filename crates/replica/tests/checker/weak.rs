@@ -13,7 +13,7 @@ fn write(world: &mut World, at: usize, subject: Subject, class: Class, body: Str
     let doubt = if world.chance.percent(50) { Doubt::Ask } else { Doubt::Probe };
     let doubt = if class == Class::Create { Doubt::Repeat } else { doubt };
     let on_behalf_of = who(&world.places[at].site);
-    world.write(at, Write { subject, class, doubt, on_behalf_of, body: Body(body.into()) });
+    world.write(at, Write { subject, class, doubt, on_behalf_of, body: Body(body.into()), long: false });
 }
 
 fn run(seed: u64) -> World {

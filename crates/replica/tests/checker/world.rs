@@ -234,6 +234,7 @@ impl World {
             Effect::CopyState { resource, from } => place.copies.push((resource, from)),
             Effect::Install { resource, local, .. } => place.installs.push((resource, local)),
             Effect::Make { resource, op } => place.makes.push((resource, op)),
+            Effect::ProbeMade { resource, op } => place.probes.push((resource, op)),
             Effect::Diverged { resource, .. } => {
                 self.diverged += 1;
                 place.refusing.insert(resource);

@@ -101,6 +101,60 @@ fn only_the_fields_that_nobody_overwrote_are_executed() {
     }
 }
 
+/// A field, at each site. None: the site does not have it.
+fn field(world: &World, name: &str) -> Vec<Option<i64>> {
+    let of = |place: &world::Place| place.app.0.as_ref().and_then(|it| it.fields.get(name).copied());
+    world.places.iter().map(of).collect()
+}
+
+/// A register whose field `m` has an element at two sites.
+fn with_an_element(skews_ms: &[u64]) -> World {
+    let mut world = World::new(skews_ms);
+    world.write(0, Class::Create, "set 1").unwrap();
+    world.write(0, patch(&["m", "/m/old"]), "patch m=1 /m/old=1").unwrap();
+    world.heal();
+    world
+}
+
+#[test]
+fn an_element_that_a_whole_write_has_not_seen_stays_on_top_of_it() {
+    for skews in [[0, 1_000_000], [1_000_000, 0]] {
+        let mut world = with_an_element(&skews);
+        world.write(0, patch(&["/m/new"]), "patch /m/new=7").unwrap();
+        world.write(1, patch(&["m"]), "patch m=2").unwrap();
+        world.heal();
+        assert_eq!(field(&world, "m"), [Some(2); 2]);
+        assert_eq!(field(&world, "m/old"), [None; 2]);
+        assert_eq!(field(&world, "m/new"), [Some(7); 2]);
+    }
+}
+
+#[test]
+fn a_whole_write_erases_the_elements_that_it_has_seen_also_after_a_replace() {
+    let mut world = with_an_element(&[0, 1_000_000]);
+    world.write(0, patch(&["/m/new"]), "patch /m/new=7").unwrap();
+    settle(&mut world, 0);
+    world.write(0, patch(&["m"]), "patch m=2").unwrap();
+    // It erases all at its own site; what it has not seen is executed again on top of it, at both.
+    world.write(1, Class::Replace, "set 5").unwrap();
+    world.heal();
+    assert_eq!(field(&world, "m"), [Some(2); 2]);
+    assert_eq!(field(&world, "m/new"), [None; 2]);
+}
+
+#[test]
+fn of_two_whole_writes_the_loser_erases_nothing() {
+    let mut world = with_an_element(&[0, 1_000_000]);
+    world.write(0, patch(&["/m/new"]), "patch /m/new=7").unwrap();
+    settle(&mut world, 0);
+    world.write(0, patch(&["m"]), "patch m=2").unwrap();
+    settle(&mut world, 0);
+    world.write(1, patch(&["/m"]), "patch /m=3").unwrap();
+    world.heal();
+    assert_eq!(field(&world, "m"), [Some(3); 2]);
+    assert_eq!(field(&world, "m/new"), [Some(7); 2]);
+}
+
 /// No state is made of a replace that another replace has seen, unless a delete beat that one; and what a
 /// delete has seen does not come back.
 fn invariant_newer_never_loses_to_older(all: &[Operation], state: &App) {
@@ -129,7 +183,7 @@ enum Move {
 fn any_move() -> impl Strategy<Value = Move> {
     let index = any::<Index>;
     prop_oneof![
-        4 => (index(), 0..16_u8, -50..50_i64).prop_map(|(at, class, n)| Move::Write(at, class, n)),
+        4 => (index(), 0..21_u8, -50..50_i64).prop_map(|(at, class, n)| Move::Write(at, class, n)),
         8 => index().prop_map(Move::Step),
         1 => index().prop_map(Move::Refuse),
         8 => (index(), index()).prop_map(|(at, op)| Move::Arrive(at, op)),
@@ -147,7 +201,12 @@ fn write(world: &mut World, at: usize, class: u8, n: i64) {
         6..=9 => (Class::Add, format!("add {n}")),
         10 | 11 => (patch(&["x"]), format!("patch x={n}")),
         12 | 13 => (patch(&["y"]), format!("patch y={n}")),
-        _ => (patch(&["x", "y"]), format!("patch x={n} y={}", n + 100)),
+        14 | 15 => (patch(&["x", "y"]), format!("patch x={n} y={}", n + 100)),
+        16 => (patch(&["x", "m"]), format!("patch x={n} m={n}")),
+        17 => (patch(&["/m"]), format!("patch /m={n}")),
+        18 => (patch(&["/m/a"]), format!("patch /m/a={n}")),
+        19 => (patch(&["/m/a", "/m/b"]), format!("patch /m/a={n} /m/b={}", n + 100)),
+        _ => (patch(&["/m/a/z"]), format!("patch /m/a/z={n}")),
     };
     world.write(at, class, &body);
 }

@@ -177,7 +177,7 @@ impl World {
     fn asks(&mut self, at: usize, ticket: Ticket, subject: Subject, class: Class, doubt: Doubt, body: &str) {
         let site = self.places[at].site.clone();
         let on_behalf_of = Who { site, user: "ada".into(), project: None, roles: Vec::new(), time_ms: 0 };
-        let write = Write { subject, class, doubt, on_behalf_of, body: Body(body.into()) };
+        let write = Write { subject, class, doubt, on_behalf_of, body: Body(body.into()), long: false };
         self.asked.insert(ticket, (write.clone(), 0));
         self.accept(at, ticket, write);
     }
@@ -263,6 +263,7 @@ impl World {
             Effect::CopyState { resource, from } => place.copies.push((resource, from)),
             Effect::Install { resource, local, .. } => place.installs.push((resource, local)),
             Effect::Make { resource, op } => place.makes.push((resource, op)),
+            Effect::ProbeMade { resource, op } => place.probes.push((resource, op)),
             Effect::Diverged { .. } => self.diverged += 1,
             Effect::Erase(body) => {
                 place.bodies.remove(&*body.0);

@@ -352,6 +352,6 @@ impl World {
 fn accept(at: usize, ticket: Ticket, subject: Subject, class: Class, doubt: Doubt, body: &str) -> Event {
     let on_behalf_of =
         Who { site: site(at), user: "ada".into(), project: None, roles: Vec::new(), time_ms: 0 };
-    let write = Write { subject, class, doubt, on_behalf_of, body: Body(body.into()) };
+    let write = Write { subject, class, doubt, on_behalf_of, body: Body(body.into()), long: false };
     Event::Accept { ticket, write }
 }

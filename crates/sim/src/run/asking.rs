@@ -20,8 +20,14 @@ impl Sea {
             Act::Create { members, level, .. } => (members.clone(), *level),
             Act::Add { of }
             | Act::Patch { of, .. }
+            | Act::Label { of, .. }
+            | Act::Tags { of, .. }
+            | Act::Spec { of, .. }
+            | Act::Specs { of, .. }
+            | Act::Hold { of, .. }
             | Act::Put { of }
             | Act::Delete { of }
+            | Act::Protect { of }
             | Act::Upload { of, .. }
             | Act::Fetch { of }
             | Act::Read { of } => {
@@ -30,7 +36,9 @@ impl Sea {
                 members.extend(self.added_to(*of));
                 (members, level)
             }
-            Act::List { sites } | Act::Forward { sites, .. } => (sites.clone(), Level::Eventual),
+            Act::List { sites } | Act::Forward { sites, .. } | Act::Exclusive { sites, .. } => {
+                (sites.clone(), Level::Eventual)
+            }
             Act::Local => (Vec::new(), Level::Eventual),
         }
     }
@@ -41,10 +49,10 @@ impl Sea {
         let group = |sites: &[usize], operator: &str| {
             sites.iter().map(|member| NAMES[*member]).collect::<Vec<_>>().join(operator)
         };
-        let of = |of: usize| self.ids.borrow().get(&of).cloned();
+        let (of, token) = (|of: usize| self.id_of(of), self.keys);
         let asked = |method, path: String, scope: String, body: Option<Value>| {
             let body = body.map_or(Sent::Nothing, Sent::Document);
-            Some(Asked { site: ask.site, method, path, scope, body })
+            Some(Asked { site: ask.site, method, path, scope, body, token })
         };
         // A site that never had a replica does not know it: its clients say where it is.
         let away = if members.contains(&ask.site) { String::new() } else { group(members, " | ") };
@@ -70,15 +78,26 @@ impl Sea {
                     if refused { json!({ "name": by, "refuse": refusing }) } else { json!({ "name": by }) };
                 asked("PATCH", format!("{}?by={by}", image(of)?), away, Some(body))
             }
+            Act::Label { .. }
+            | Act::Tags { .. }
+            | Act::Spec { .. }
+            | Act::Specs { .. }
+            | Act::Hold { .. } => {
+                let (of, method, below, body) = partial(&ask.act, &by)?;
+                asked(method, format!("{}{below}?by={by}", image(of)?), away, body)
+            }
             Act::Put { of } => {
                 let body = json!({ "made": format!("w{of}"), "name": by });
                 asked("PUT", format!("{}?by={by}", image(of)?), away, Some(body))
+            }
+            Act::Protect { of } => {
+                asked("PATCH", format!("{}?by={by}", image(of)?), away, Some(json!({ "protected": true })))
             }
             Act::Delete { of } => asked("DELETE", format!("{}?by={by}", image(of)?), away, None),
             Act::Upload { of, bytes, breaks_off } => {
                 let path = format!("{}/file?by={by}", image(of)?);
                 let body = Sent::File { bytes: content::make(ask.number, bytes), breaks_off };
-                Some(Asked { site: ask.site, method: "PUT", path, scope: away, body })
+                Some(Asked { site: ask.site, method: "PUT", path, scope: away, body, token })
             }
             Act::Fetch { of } => asked("GET", format!("{}/file", image(of)?), away, None),
             Act::Read { of } => {
@@ -93,6 +112,32 @@ impl Sea {
                 let body = json!({ "made": by, "name": by });
                 asked("POST", format!("/images?by={by}"), scope, Some(body))
             }
+            Act::Exclusive { of, ref sites } => {
+                let path = format!("/names/x{of}?by={by}");
+                asked("PUT", path, group(sites, " ^ "), Some(json!({ "wants": by })))
+            }
         }
     }
+}
+
+/// A write to some of an image: to which, by which method, at which path below it, and with what.
+fn partial(act: &Act, by: &str) -> Option<(usize, &'static str, String, Option<Value>)> {
+    let one = |on: bool| if on { "PUT" } else { "DELETE" };
+    Some(match *act {
+        Act::Label { of, label, on } => (of, one(on), format!("/labels/t{label}"), None),
+        Act::Tags { of, ref labels } => {
+            let tags: Vec<String> = labels.iter().map(|label| format!("t{label}")).collect();
+            (of, "PATCH", String::new(), Some(json!({ "tags": tags })))
+        }
+        Act::Spec { of, name, on } => {
+            let body = on.then(|| json!({ format!("k{name}"): by }));
+            (of, one(on), format!("/specs/k{name}"), body)
+        }
+        Act::Specs { of, ref names } => {
+            let specs = names.iter().map(|name| (format!("k{name}"), Value::from(by))).collect();
+            (of, "POST", "/specs".to_owned(), Some(json!({ "specs": Value::Object(specs) })))
+        }
+        Act::Hold { of, ms } => (of, "PATCH", String::new(), Some(json!({ "held": ms }))),
+        _ => return None,
+    })
 }

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use mesh::replication::ReplicaState;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{Record, Sea};
+use super::{Record, Sea, Walked};
 use crate::app::{Done, Images};
 use crate::isle::NAMES;
 use crate::membership::Watched;
 use crate::revocation::Shut;
-use crate::schedule::{ZONES, zone_members};
+use crate::schedule::{Dues, ZONES, zone_members};
 use crate::versions::{Heard, Talk};
 
 /// All that is known at the end of a run.
@@ -19,6 +20,8 @@ pub struct Evidence {
     pub records: Vec<Record>,
     /// What each service has at the end.
     pub images: Vec<Images>,
+    /// The names that clients chose, at each service.
+    pub names: Vec<Vec<String>>,
     /// What each service executed.
     pub ledgers: Vec<Vec<Done>>,
     /// Ids of images for clients, by the number of the request that made them.
@@ -33,6 +36,8 @@ pub struct Evidence {
     pub bodies: Vec<Vec<String>>,
     /// What some service was given as a file, and nobody sent as one.
     pub damaged: Option<String>,
+    /// What a site showed as deleted, and its service still had.
+    pub hasty: Option<String>,
     /// Some site was given an old copy of its records.
     pub restored: bool,
     /// Why the sites do not know each other at the end, if so.
@@ -47,14 +52,29 @@ pub struct Evidence {
     pub let_in: Option<String>,
     /// Sites that do not know of it at the end.
     pub unaware: Vec<usize>,
+    /// What each site shows of the replicas of images: the site that says it, what made the image, the site of the replica,
+    /// and its state.
+    pub shown: Vec<(usize, usize, usize, ReplicaState)>,
+    /// What clients saw of lists in pages.
+    pub walks: Vec<Walked>,
+    /// The ids of images that were given one more site.
+    pub moved: Vec<String>,
     /// A replica that it still has, as another site says.
     pub still_there: Option<String>,
+    /// Requests that have to be answered in time.
+    pub dues: Dues,
+    /// Writes that sites show as refused, by their operations: where, and with which status.
+    pub refusals: BTreeMap<String, (usize, u16)>,
+    /// What waited for somebody to do something about it, and did not say so.
+    pub unexplained: Vec<String>,
 }
 
 impl Sea {
     /// See there.
     pub(super) async fn evidence(&self, unquiet: Option<String>, kept_bytes: Vec<u64>) -> Evidence {
         let (disagreement, still_there) = (self.disagreement().await, self.still_there().await);
+        let shown = self.shown().await;
+        let refusals = self.all_refusals().await;
         let images: Vec<Images> = self.isles.iter().map(|isle| isle.app.images()).collect();
         let mut records = self.records.borrow().clone();
         self.extend_records(&mut records).await;
@@ -79,6 +99,7 @@ impl Sea {
         let mut evidence = Evidence {
             records,
             images,
+            names: self.isles.iter().map(|isle| isle.app.names()).collect(),
             ledgers: self.isles.iter().map(|isle| isle.app.ledger()).collect(),
             ids: self.ids.borrow().clone(),
             unquiet,
@@ -90,6 +111,7 @@ impl Sea {
             kept_bytes,
             bodies: self.isles.iter().map(|isle| isle.platter.names()).collect(),
             damaged: self.isles.iter().find_map(|isle| isle.app.damaged()),
+            hasty: self.hasty.borrow().clone(),
             restored: !self.restored.is_empty(),
             disagreement,
             watched: self.watched.borrow().clone(),
@@ -98,6 +120,12 @@ impl Sea {
             let_in: self.let_in.first(),
             unaware: self.unaware(),
             still_there,
+            dues: self.dues.clone(),
+            shown,
+            walks: self.walks.borrow().clone(),
+            moved: self.moved(),
+            refusals,
+            unexplained: self.unexplained.clone(),
         };
         self.leave_out(&mut evidence);
         evidence

@@ -8,7 +8,7 @@ use mesh::replication::{Change, Refused, Unchangeable};
 use scope::View as _;
 use tokio::task::spawn_local;
 
-use super::{Record, Sea};
+use super::{Record, Sea, named};
 use crate::isle::{NAMES, site};
 use crate::schedule::Act;
 
@@ -64,6 +64,12 @@ impl Sea {
         }
     }
 
+    /// The ids of what operators gave one more site, or tried to.
+    pub(super) fn moved(&self) -> Vec<String> {
+        let ids = self.ids.borrow();
+        self.extended.borrow().keys().filter_map(|(of, _)| ids.get(of).cloned()).collect()
+    }
+
     async fn is_listed(&self, of: usize, to: usize, members: &[usize]) -> bool {
         let Some(id) = self.ids.borrow().get(&of).cloned() else { return false };
         for member in members {
@@ -74,8 +80,4 @@ impl Sea {
         }
         false
     }
-}
-
-fn named(id: &str) -> String {
-    format!("image:/images/{id}")
 }

@@ -10,6 +10,7 @@ use spool::Id;
 
 use super::execute::spooled;
 use super::vault::{Change, Table, Vault};
+use crate::replicas::answer::REQUEST;
 use crate::replicas::request::{Kept, Name};
 
 /// So many operations that are over are remembered, for who asks what became of one.
@@ -50,12 +51,16 @@ pub(super) struct KeptInfo {
     spooled: Option<Id>,
     kind: String,
     path: String,
+    /// As the site calls it that a client asked, where that was another.
+    request: Option<OpId>,
 }
 
 impl KeptInfo {
     fn of(kept: &Kept) -> KeptInfo {
         let (service, kind, path) = (kept.service.clone(), kept.kind.clone(), kept.path.clone());
-        KeptInfo { bytes: super::execute::weight(kept), service, spooled: spooled(kept), kind, path }
+        let request = kept.headers.iter().find(|(name, _)| name == REQUEST);
+        let request = request.and_then(|(_, op)| std::str::from_utf8(op).ok()?.parse().ok());
+        KeptInfo { bytes: super::execute::weight(kept), service, spooled: spooled(kept), kind, path, request }
     }
 }
 
@@ -103,6 +108,8 @@ pub(super) struct Book {
     pub(super) kept: HashMap<Arc<str>, KeptInfo>,
     kept_bytes: u64,
     shapes: BTreeMap<Meta, Shape>,
+    /// Operations by the names that other sites told clients.
+    requests: BTreeMap<OpId, OpId>,
     finished: BTreeMap<u64, Finished>,
     /// Where each is among them.
     numbers: HashMap<OpId, u64>,
@@ -177,7 +184,7 @@ impl Book {
                 }
                 Key::Order(_) => self.cut(&key, None, changes),
                 Key::Making(meta) => touched.push(meta.clone()),
-                Key::Site => {}
+                Key::Site | Key::Refusal(_) => {}
             }
             changes.push(Change::remove(Table::Machine, bytes_of(&key)));
         }
@@ -202,7 +209,7 @@ impl Book {
                 }
                 Record::Gone(map) => gone.push(map.meta.clone()),
                 Record::Making { resource, .. } => touched.push(resource.clone()),
-                Record::Site { .. } => {}
+                Record::Site { .. } | Record::Refusal(_) => {}
             }
             changes.push(Change::put(Table::Machine, bytes_of(&record.key()), &record.bytes()));
         }
@@ -340,6 +347,12 @@ impl Book {
         Some((&info.service, &info.kind, info.path.trim_end_matches('/')))
     }
 
+    /// Whether the body of an operation is in the spool.
+    pub(super) fn is_spooled(&self, op: &OpId) -> bool {
+        let body = self.ops.get(op).and_then(|open| open.body.as_ref());
+        body.and_then(|Body(id)| self.kept.get(id)).is_some_and(|info| info.spooled.is_some())
+    }
+
     pub(super) fn is_kept(&self, id: &str) -> bool {
         self.kept.contains_key(id)
     }
@@ -367,8 +380,20 @@ impl Book {
             .insert(op.id.clone(), Open { meta: op.resource.clone(), body: op.body.clone(), status, sure });
     }
 
+    /// The operation that a site told a client by this name, when it sent it to another.
+    pub(super) fn forwarded(&self, request: &OpId) -> Option<&OpId> {
+        self.requests.get(request)
+    }
+
     fn keep(&mut self, kept: &Kept) {
         let info = KeptInfo::of(kept);
+        if let (Some(request), Some(op)) = (&info.request, self.bodies.get(&kept.id)) {
+            self.requests.insert(request.clone(), op.clone());
+            if self.requests.len() > FINISHED.saturating_mul(2) {
+                let (ops, numbers) = (&self.ops, &self.numbers);
+                self.requests.retain(|_, op| ops.contains_key(op) || numbers.contains_key(op));
+            }
+        }
         self.kept_bytes = self.kept_bytes.saturating_add(info.bytes);
         self.kept.insert(Arc::clone(&kept.id), info);
     }

@@ -1,13 +1,14 @@
 //! Clients that wait for the answer to a write.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
-use replica::{Event, Meta, OpId, Reply, Standing, Subject, Ticket};
+use replica::{Event, Meta, OpId, Reply, Stage, Standing, Subject, Ticket};
 use scope::Site;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::book::is_provisional;
 use super::execute::{is_storable, weight};
@@ -32,6 +33,8 @@ pub(super) struct Clients {
     pub(super) waiting: BTreeMap<Ticket, Client>,
     by_op: BTreeMap<OpId, Ticket>,
     senders: BTreeMap<OpId, Sender>,
+    /// Until when those that wait for a write are answered.
+    deadlines: BTreeSet<(Instant, Ticket)>,
 }
 
 pub(super) enum Client {
@@ -40,6 +43,7 @@ pub(super) enum Client {
         meta: Option<Meta>,
         op: Option<OpId>,
         response: Option<Response<Bytes>>,
+        deadline: Instant,
     },
     Read(Reader),
     Change(oneshot::Sender<Reply>),
@@ -50,6 +54,11 @@ impl Clients {
     pub(super) fn ticket(&mut self) -> Ticket {
         self.last = self.last.wrapping_add(1);
         Ticket(self.last)
+    }
+
+    /// When the next client has waited for as long as any may.
+    pub(super) fn overdue(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
     /// What the client of an operation sent, once.
@@ -83,8 +92,10 @@ impl Keeper {
             return;
         }
         let ticket = self.clients.ticket();
-        let client = Client::Write { answer, meta, op: None, response: None };
+        let deadline = Instant::now() + self.core.state().settings().timeouts.response;
+        let client = Client::Write { answer, meta, op: None, response: None, deadline };
         self.clients.waiting.insert(ticket, client);
+        self.clients.deadlines.insert((deadline, ticket));
         let id = std::sync::Arc::clone(&kept.id);
         self.event_with(Event::Accept { ticket, write }, std::slice::from_ref(&kept), Vec::new());
         let accepted = self.book.op_of(&id).or_else(|| self.machine.accepted(ticket)).cloned();
@@ -162,7 +173,8 @@ impl Keeper {
             }
         }
         match self.clients.waiting.remove(&ticket) {
-            Some(Client::Write { answer, meta, response, .. }) => {
+            Some(Client::Write { answer, meta, response, deadline, .. }) => {
+                self.clients.deadlines.remove(&(deadline, ticket));
                 let finished = |op| self.book.finished(op).map(|finished| finished.meta.clone());
                 let named = op
                     .as_ref()
@@ -179,25 +191,76 @@ impl Keeper {
         }
     }
 
+    /// Tells those that have waited for as long as any may that nobody knows, with the operation's name. What was decided
+    /// goes on: for this no disk is waited for.
+    pub(super) fn expire(&mut self) {
+        let now = Instant::now();
+        while let Some((deadline, ticket)) = self.clients.deadlines.first().copied() {
+            if deadline > now {
+                return;
+            }
+            self.clients.deadlines.remove(&(deadline, ticket));
+            let op = match self.clients.waiting.get(&ticket) {
+                Some(Client::Write { op, .. }) => op.clone(),
+                _ => continue,
+            };
+            if op.as_ref().is_some_and(|op| self.is_uploading(op)) {
+                self.extend_deadline(ticket);
+                continue;
+            }
+            if let Some(client) = self.clients.waiting.remove(&ticket) {
+                self.tell_unknown(ticket, client);
+            }
+        }
+    }
+
+    /// Whether the service is being sent a long body: that takes its time, and has limits of its own.
+    fn is_uploading(&self, op: &OpId) -> bool {
+        let meta = self.book.op(op).map(|open| &open.meta);
+        let running = meta.and_then(|meta| self.machine.status(meta)?.running);
+        let sent = running.is_some_and(|own| own.execution.op == *op && own.stage == Stage::Sent);
+        sent && self.book.is_spooled(op)
+    }
+
+    fn extend_deadline(&mut self, ticket: Ticket) {
+        let next = Instant::now() + self.core.state().settings().timeouts.response;
+        if let Some(Client::Write { deadline, .. }) = self.clients.waiting.get_mut(&ticket) {
+            *deadline = next;
+            self.clients.deadlines.insert((next, ticket));
+        }
+    }
+
+    /// The client of a write is told that nobody knows what becomes of it; of what was not recorded, nothing will.
+    fn tell_unknown(&mut self, ticket: Ticket, client: Client) {
+        let Client::Write { answer, meta, op, deadline, .. } = client else { return };
+        self.clients.deadlines.remove(&(deadline, ticket));
+        if let Some(op) = &op {
+            self.clients.by_op.remove(op);
+        }
+        let reply = if op.is_some() { Reply::Unknown } else { Reply::Unavailable };
+        let meta = meta.filter(|meta| !is_provisional(meta));
+        let sites = op.as_ref().map(|op| self.stands(op)).unwrap_or_default();
+        let _ = answer.send(Answered { reply, op, meta, response: None, sites });
+        self.event(Event::Expired { ticket });
+    }
+
     /// The disk takes nothing: nobody waits for that. What was decided goes on once it does.
     pub(super) fn tell_all_unknown(&mut self) {
         for (ticket, client) in std::mem::take(&mut self.clients.waiting) {
             match client {
-                Client::Write { answer, meta, op, .. } => {
-                    let meta = meta.filter(|meta| !is_provisional(meta));
-                    let sites = op.as_ref().map(|op| self.stands(op)).unwrap_or_default();
-                    let _ = answer.send(Answered { reply: Reply::Unknown, op, meta, response: None, sites });
-                }
+                client @ Client::Write { .. } => self.tell_unknown(ticket, client),
                 Client::Read(reader) => reader.answer(Reply::Unavailable),
                 client => drop(self.clients.waiting.insert(ticket, client)),
             }
         }
-        self.clients.by_op.clear();
     }
 
     /// How far each replica is with an operation.
     pub(super) fn stands(&self, op: &OpId) -> Vec<(scope::Site, Stand)> {
         let Some(open) = self.book.op(op) else {
+            if let Some(status) = self.refused_here(op) {
+                return vec![(self.here.clone(), Stand::Refused(status))];
+            }
             let finished = self.book.finished(op);
             let done = |site: &scope::Site| {
                 let status = finished.and_then(|finished| finished.status).filter(|_| *site == self.here);
@@ -212,6 +275,10 @@ impl Keeper {
         let stand = |(site, standing): (scope::Site, replica::Fulfilment)| {
             let stand = match standing {
                 replica::Fulfilment::Done => Stand::Done(open.status.filter(|_| site == self.here)),
+                replica::Fulfilment::Pending if site == self.here => {
+                    let held = self.held_back(&open.meta).filter(|(own, _)| *own == op);
+                    held.map_or(Stand::Pending, |(_, held)| Stand::Held(held))
+                }
                 replica::Fulfilment::Pending => {
                     self.refused(&site, &open.meta).map_or(Stand::Pending, refused)
                 }
@@ -222,6 +289,22 @@ impl Keeper {
         };
         let standing = self.machine.standing(&open.meta, op).unwrap_or_default();
         standing.into_iter().map(stand).collect()
+    }
+
+    /// The status with which a write was refused here that no site executed.
+    fn refused_here(&self, op: &OpId) -> Option<u16> {
+        let finished = self.book.finished(op).filter(|finished| finished.sites.is_empty());
+        let told = finished.and_then(|finished| finished.status).filter(|status| *status >= 300);
+        self.machine.refusal(op).map(|refusal| refusal.status).or(told)
+    }
+
+    /// Forgets why something waited that does not any more.
+    pub(super) fn forget_held(&mut self) {
+        let over: Vec<Meta> =
+            self.held.keys().filter(|meta| self.held_back(meta).is_none()).cloned().collect();
+        for meta in over {
+            self.held.remove(&meta);
+        }
     }
 
     /// What another site's replica refused, as far as it is known here.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::Method;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use ids::Direction;
-use profile::Kind;
+use profile::{Deletion, Kind};
 use replica::{Content, Meta, ReplicaMap, Snapshot};
 use scope::Site;
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,7 @@ use spool::Id;
 
 use super::book::Shape;
 use super::execute::{self, ask, ids_of, inline, look, request, spooled, stream};
+use super::presence::is_absent;
 use super::vault::{Table, Vault};
 use crate::body::AnswerBody;
 use crate::core::Core;
@@ -129,13 +130,13 @@ impl Source {
     async fn content(&self, local: &Name) -> Option<Represented> {
         let state = self.core.state();
         let (service, path) = (local.service(), self.shape.path(local));
-        let parts = execute::kind(&state, service, &self.shape.kind, &path)?.parts.clone();
+        let kind = execute::kind(&state, service, &self.shape.kind, &path)?;
         let (status, document) = look(&self.core, &state, local, &path).await?;
         if status != 200 {
             return None;
         }
         let mut read = Vec::new();
-        for part in parts {
+        for part in kind.parts.clone() {
             let answer = stream(&self.core, &state, local, &format!("{path}{part}")).await?;
             match answer.status().as_u16() {
                 200 => {
@@ -150,6 +151,15 @@ impl Source {
                     ));
                 }
                 // It has none.
+                204 | 404 | 409 | 410 => {}
+                _ => return None,
+            }
+        }
+        for (below, _) in kind.maps() {
+            let (status, map) = look(&self.core, &state, local, &format!("{path}{below}")).await?;
+            match status {
+                200 => read
+                    .push((below.to_owned(), Part::Inline(for_clients(&self.core, service, map).to_vec()))),
                 204 | 404 | 409 | 410 => {}
                 _ => return None,
             }
@@ -196,6 +206,18 @@ pub(super) async fn digest(core: &Core, shape: &Shape, local: &Name) -> Content 
             _ => return Content::Unread,
         }
     }
+    for (below, at) in kind.maps() {
+        match look(core, &state, local, &format!("{path}{below}")).await {
+            Some((200, map)) => {
+                let mut map = Exact::read(&for_clients(core, service, map));
+                let elements = map.as_mut().and_then(|map| map.at(at));
+                let Some(elements) = elements else { return Content::Unread };
+                add(elements.to_string().as_bytes());
+            }
+            Some((204 | 404 | 409 | 410, _)) => add(&[]),
+            _ => return Content::Unread,
+        }
+    }
     let bytes = digest.finish();
     bytes.as_ref().try_into().map_or(Content::Unread, |bytes| Content::Is(replica::Digest(bytes)))
 }
@@ -215,8 +237,17 @@ pub(super) async fn hash(mut body: AnswerBody) -> Option<ring::digest::Digest> {
 pub(super) async fn release(core: Rc<Core>, shape: Shape, local: Name) -> bool {
     let state = core.state();
     let Some(delete) = request(Method::DELETE, &shape.path(&local), None, Bytes::new()) else { return true };
+    let path = shape.path(&local);
     let answer = ask(&core, &state, &local, delete, None).await;
-    answer.is_some_and(|answer| matches!(answer.status().as_u16(), 200..=299 | 404 | 410))
+    let Some(status) = answer.map(|answer| answer.status().as_u16()) else { return false };
+    let kind = execute::kind(&state, local.service(), &shape.kind, &path);
+    match status {
+        404 | 410 => true,
+        200..=299 if kind.is_some_and(|kind| kind.deletion == Deletion::Absent) => {
+            is_absent(&core, &state, &local, &path).await
+        }
+        status => (200..=299).contains(&status),
+    }
 }
 
 /// A representation without what each site's service makes up itself.

@@ -3,23 +3,26 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::Response;
-use replica::{Authority, Doubt, Effect, Event, Execution, LocalId, Meta, OpId, Operation, Outcome, Timer};
+use replica::{
+    Authority, Doubt, Effect, Event, Execution, Level, LocalId, Meta, OpId, Operation, Outcome, Stage, Timer,
+};
 use scope::Site;
 use serde_json::json;
 use spool::Id;
 use tokio::task::spawn_local;
+use tokio::time::Instant;
 
 use super::book::Shape;
 use super::copy::{self, Copied};
 use super::execute::{self, Job};
 use super::fetch::Fetch;
 use super::install::{self, Unfinished};
+use super::probe;
 use super::pull::Progress;
 use super::vault::{Change, Table};
 use super::{Deed, Keeper, News, peers};
 use crate::identity::may_bring;
+use crate::replicas::Held;
 use crate::replicas::request::Name;
 
 /// Before a replica that could not be removed is removed again.
@@ -32,6 +35,7 @@ impl Keeper {
                 Deed::Effect(effect) => self.effect(*effect),
                 Deed::Tell(reply, told) => drop(reply.send(told)),
                 Deed::Done(reply, done) => drop(reply.send(done)),
+                Deed::Begun(reply) => drop(reply.send(true)),
                 Deed::Settled(reply) => drop(reply.send(Ok(()))),
                 // It may be the body of another write by now: one that came again.
                 Deed::Erase(id) if self.book.needs(id) => {}
@@ -48,6 +52,7 @@ impl Keeper {
                 self.execute(operation, execution, local, authority);
             }
             Effect::Probe { operation, execution, local } => self.probe(operation, execution, local),
+            Effect::ProbeMade { resource, op } => self.probe_made(resource, op),
             Effect::InDoubt { resource, op } => {
                 self.replicas.counts.doubted.add(1);
                 self.note(&json!({ "in doubt": op.to_string(), "resource": *resource.0 }));
@@ -108,7 +113,7 @@ impl Keeper {
     ) -> Job {
         let map = self.machine.map(&operation.resource);
         let chosen = map.is_some_and(|map| map.chosen);
-        let ordered = map.is_some_and(|map| map.level.order() == replica::order::Order::Log);
+        let level = map.map_or(Level::Eventual, |map| map.level);
         let sender = match authority {
             Authority::Sender => self.clients.sender(&execution.op),
             Authority::Site | Authority::Unproven => None,
@@ -127,7 +132,7 @@ impl Keeper {
             authority,
             chosen,
             doubted,
-            ordered,
+            level,
             waits,
             sender,
         }
@@ -147,55 +152,110 @@ impl Keeper {
         let lost = authority == Authority::Sender && job.sender.is_none();
         if self.ending.is_some() || lost {
             let outcome = Outcome::NotExecuted;
-            let _ = news.send(News::Executed { resource, execution, outcome, response: None, lacking: None });
+            let said = Box::new(outcome.into());
+            let _ = news.send(News::Executed { resource, execution, said });
             return;
         }
         let places = Rc::clone(&self.places);
         spawn_local(async move {
             // It is never closed.
             let place = places.acquire().await;
-            let said = job.execute().await;
+            let said = Box::new(job.execute().await);
             drop(place);
-            let execute::Said { outcome, response, lacking } = said;
-            let _ = news.send(News::Executed { resource, execution, outcome, response, lacking });
+            let _ = news.send(News::Executed { resource, execution, said });
         });
     }
 
     /// A service answered, or did not.
-    pub(super) fn executed(
-        &mut self,
-        resource: Meta,
-        execution: Execution,
-        outcome: Outcome,
-        response: Option<Response<Bytes>>,
-    ) {
+    pub(super) fn executed(&mut self, resource: &Meta, execution: Execution, said: execute::Said) {
+        let resource = self.machine.current_name(resource, &execution.op);
+        let execute::Said { outcome, response, lacking, held } = said;
+        if let Some(lacking) = lacking {
+            self.regain(&resource, *lacking);
+        }
         match &outcome {
             Outcome::Done { status, .. } => {
+                self.doubted.remove(&resource);
                 self.replicas.counts.executed.add(1);
                 self.book.answered(&execution.op, *status);
             }
+            Outcome::Begun { status } => self.book.answered(&execution.op, *status),
             Outcome::Refused { status } => {
                 self.replicas.counts.refused.add(1);
                 self.book.answered(&execution.op, *status);
             }
-            Outcome::Unknown => self.replicas.counts.doubted.add(1),
+            Outcome::Unknown => {
+                self.replicas.counts.doubted.add(1);
+                self.doubted.insert(resource.clone(), Instant::now());
+            }
             Outcome::NotExecuted => {}
         }
         self.clients.responded(&execution.op, response);
+        self.held.remove(&resource);
+        if let Some(held) = held {
+            self.held.insert(resource.clone(), (execution.op.clone(), held));
+        }
         self.event(Event::Executed { resource, execution, outcome });
     }
 
+    /// Why the service here has not executed what waits for it next, where that is known.
+    pub(super) fn held_back(&self, meta: &Meta) -> Option<(&OpId, Held)> {
+        let (op, held) = self.held.get(meta)?;
+        let running = self.machine.status(meta)?.running?;
+        let waits = running.execution.op == *op && running.stage != Stage::InDoubt;
+        waits.then_some((op, *held))
+    }
+
     fn probe(&mut self, operation: Operation, execution: Execution, local: Option<LocalId>) {
-        self.busy += 1;
         let (news, places) = (self.news.clone(), Rc::clone(&self.places));
         let (resource, op): (Meta, OpId) = (operation.resource.clone(), execution.op.clone());
+        let limit = self.response_limit(&resource);
+        self.held.insert(resource.clone(), (op.clone(), Held::Probing));
         let job = self.job(operation, execution, local, Authority::Site);
         spawn_local(async move {
-            let place = places.acquire().await;
-            let (executed, local) = job.probe().await;
-            drop(place);
+            let (executed, local) = probe::probe(&places, limit, || job.look_for_effect()).await;
             let _ = news.send(News::Probed { resource, op, executed, local });
         });
+    }
+
+    /// The same, of a copy.
+    fn probe_made(&mut self, resource: Meta, op: OpId) {
+        let (news, places) = (self.news.clone(), Rc::clone(&self.places));
+        let (core, vault) = (Rc::clone(&self.core), self.vault.clone());
+        let limit = self.response_limit(&resource);
+        spawn_local(async move {
+            let look = || probe::look_for_copy(Rc::clone(&core), vault.clone(), resource.clone(), op.clone());
+            let (executed, local) = probe::probe(&places, limit, look).await;
+            let _ = news.send(News::Probed { resource, op, executed, local });
+        });
+    }
+
+    /// A service told what became of something, or did not.
+    pub(super) fn probed(
+        &mut self,
+        resource: &Meta,
+        op: OpId,
+        executed: Option<bool>,
+        local: Option<LocalId>,
+    ) {
+        let resource = self.machine.current_name(resource, &op);
+        if let Some(executed) = executed {
+            self.doubted.remove(&resource);
+            self.replicas.counts.probed.add(1);
+            self.note(&json!({ "found": op.to_string(), "resource": *resource.0, "executed": executed }));
+        }
+        self.held.remove(&resource);
+        for waiting in self.probing.remove(&op).into_iter().flatten() {
+            let _ = waiting.send(Ok(executed));
+        }
+        self.event(Event::Probed { resource, op, executed, local });
+    }
+
+    /// Since when no attempt at what is in doubt was begun, and how long a service may take for one. What was begun before this
+    /// process is over since that began.
+    fn response_limit(&self, resource: &Meta) -> (Instant, Duration) {
+        let since = self.doubted.get(resource).copied().unwrap_or(self.opened);
+        (since, self.core.state().settings().timeouts.response)
     }
 
     fn send(&self, to: Site, messages: Vec<replica::Message>) {
@@ -257,7 +317,7 @@ impl Keeper {
         let (core, vault, news) = (Rc::clone(&self.core), self.vault.clone(), self.news.clone());
         let own = self.book.own_shape(&resource, local.as_ref());
         let (spool, waits) = (self.bodies.spool.clone(), Rc::clone(&self.waits));
-        let made = self.machine.is_made(&resource);
+        let made = self.machine.is_in_service(&resource);
         spawn_local(async move {
             let (meta, asked) = (resource.clone(), local.clone());
             let given = install::Given { meta, local, own, made, whole, waits };

@@ -1,20 +1,22 @@
-//! This site's service executes an operation, or is asked whether it did.
+//! This site's service executes an operation.
 
 use std::rc::Rc;
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, LOCATION};
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body_util::{BodyExt, Collected, Limited};
 use plan::Sent;
 use profile::Kind;
-use replica::{Authority, Body, Class, Execution, How, LocalId, Operation, Outcome, Who};
+use replica::{Authority, Body, Class, Execution, How, Level, LocalId, Operation, Outcome, Who};
 use scope::Site;
 use serde_json::Value;
 use spool::{Id, Spool};
 
 use super::awaited::{Waits, are_made};
+use super::credentials::{as_archipel, is_by_login, is_known, is_of_the_credential, is_of_the_moment, under};
+use super::probe::{mark, probe_of};
 use super::replay::{self, Replay, Target};
 use super::vault::{Table, Vault};
 use super::vouch::is_signed;
@@ -23,6 +25,7 @@ use crate::core::{Core, State};
 use crate::identity::{self, Unvouched};
 use crate::leg::{self, Carried};
 use crate::problem::UNSENT;
+use crate::replicas::Held;
 use crate::replicas::references::addressed;
 use crate::replicas::request::{Content, Kept, Name, Scoped};
 use crate::replicas::understand::has_dots;
@@ -53,8 +56,7 @@ pub(super) struct Job {
     pub(super) chosen: bool,
     /// Whether an earlier attempt may have been executed.
     pub(super) doubted: bool,
-    /// Its writes have one order.
-    pub(super) ordered: bool,
+    pub(super) level: Level,
     pub(super) waits: Rc<Waits>,
     /// What the client sent, where this is its own request.
     pub(super) sender: Option<(Box<Parts>, Option<Scoped>)>,
@@ -67,6 +69,8 @@ pub(super) struct Said {
     pub(super) response: Option<Response<Bytes>>,
     /// The body, if it was to be in the spool and is not.
     pub(super) lacking: Option<Box<Lacking>>,
+    /// Why it was not executed, where somebody can do something about that.
+    pub(super) held: Option<Held>,
 }
 
 /// A body that is to be in the spool.
@@ -79,7 +83,13 @@ pub(super) struct Lacking {
 
 impl From<Outcome> for Said {
     fn from(outcome: Outcome) -> Said {
-        Said { outcome, response: None, lacking: None }
+        Said { outcome, response: None, lacking: None, held: None }
+    }
+}
+
+impl From<Held> for Said {
+    fn from(held: Held) -> Said {
+        Said { held: Some(held), ..Outcome::NotExecuted.into() }
     }
 }
 
@@ -97,7 +107,7 @@ impl Job {
         }
         let (mut head, mut body, carried) = match self.request(&state, &kept).await {
             Ok(request) => request,
-            Err(outcome) => return outcome.into(),
+            Err(said) => return said,
         };
         // The id of what was made is looked for in the answer, and others may have to be replaced.
         head.headers.insert(http::header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -129,17 +139,42 @@ impl Job {
         }
         let unsent = head.headers.contains_key(UNSENT);
         let response = body.map(|body| Response::from_parts(head.clone(), body));
+        let gone = matches!(status, 404 | 410) && !unsent && self.has_no_such_part(&state, &kept).await;
+        let lingers = matches!(status, 200..=299 | 303) && self.is_held(&state, &kept).await;
         let outcome = match status {
+            200..=299 | 303 if lingers => Outcome::Begun { status },
             200..=299 | 303 => self.done(&state, &kept, &head, response.as_ref()),
             _ if unsent => Outcome::NotExecuted,
-            300..=499 if self.authority == Authority::Sender => Outcome::Refused { status },
-            // What is to be gone is gone.
-            404 | 410 if self.execution.how == How::Delete => Outcome::Done { status, local: None },
-            status if is_of_the_credential(status) => Outcome::NotExecuted,
-            300..=499 => Outcome::Refused { status },
+            300..=499 => self.refused(&kept, status, gone),
             _ => Outcome::Unknown,
         };
-        Said { outcome, response, lacking: None }
+        let reason = (outcome == Outcome::NotExecuted && !unsent).then_some(Held::Status(status));
+        Said { outcome, response, lacking: None, held: reason }
+    }
+
+    /// What becomes of a write that the service answered with a refusal.
+    fn refused(&self, kept: &Kept, status: u16, gone: bool) -> Outcome {
+        let deletes = self.execution.how == How::Delete;
+        match status {
+            // Its client was told that it will be executed, and cannot come again.
+            status if self.level == Level::Weak && is_of_the_moment(status) => Outcome::NotExecuted,
+            status if self.is_as_sent(kept) => Outcome::Refused { status },
+            // What is to be gone is gone.
+            404 | 410 if deletes || gone => Outcome::Done { status, local: None },
+            status if is_of_the_credential(status) => Outcome::NotExecuted,
+            // What was deleted elsewhere is not there any more: it goes when the service lets it.
+            _ if deletes && self.authority == Authority::Site => Outcome::NotExecuted,
+            status => Outcome::Refused { status },
+        }
+    }
+
+    /// Whether the service is asked as the sender asked: with the sender's credential, or without any as the sender.
+    fn is_as_sent(&self, kept: &Kept) -> bool {
+        match self.authority {
+            Authority::Sender => true,
+            Authority::Unproven => kept.is_anonymous(),
+            Authority::Site => false,
+        }
     }
 
     /// Sees to it that a name which the client chose at another site takes the place of nothing that this site's
@@ -163,7 +198,7 @@ impl Job {
     }
 
     /// Whether what a write sets is so in what the service has. `None`: it cannot be told.
-    fn agrees(&self, state: &State, kept: &Kept, how: &How, found: &[u8]) -> Option<bool> {
+    pub(super) fn agrees(&self, state: &State, kept: &Kept, how: &How, found: &[u8]) -> Option<bool> {
         let (own, ids) = (self.local.as_ref().map(Name::from), self.ids(&kept.service));
         let target = target(state, kept, own.as_ref(), self.chosen, &ids);
         let written = replay::replay(kept, &self.operation.class, how, &target)?.body;
@@ -171,34 +206,7 @@ impl Job {
         replay::agrees(&written, &serde_json::from_slice(found).ok()?)
     }
 
-    /// Asks the service whether the effect of this execution is there, and under which id.
-    pub(super) async fn probe(self) -> (Option<bool>, Option<LocalId>) {
-        let Some(kept) = self.kept().await else { return (None, None) };
-        let state = self.core.state();
-        // What was made under an id that nobody knows cannot be looked for.
-        let Some(local) = self.local.as_ref().map(Name::from) else { return (None, None) };
-        let path = item_path(&kept, &self.operation.class, &local);
-        let Some((status, found)) = look(&self.core, &state, &local, &path).await else {
-            return (None, None);
-        };
-        let there = match status {
-            200..=299 => true,
-            404 | 410 => false,
-            _ => return (None, None),
-        };
-        let compare = |how: &How| self.agrees(&state, &kept, how, &found);
-        let executed = match &self.execution.how {
-            // Where clients choose the id, an older one may have been there: then what it says counts.
-            How::Create if there && self.chosen => compare(&How::Create).or(Some(true)),
-            How::Create => Some(there),
-            How::Delete => Some(!there),
-            how @ (How::Replace | How::Patch(_)) if there && kept.below.is_empty() => compare(how),
-            _ => None,
-        };
-        (executed, self.local.filter(|_| executed == Some(true)))
-    }
-
-    async fn kept(&self) -> Option<Kept> {
+    pub(super) async fn kept(&self) -> Option<Kept> {
         let Body(id) = self.operation.body.as_ref()?;
         self.vault.get(Table::Kept, id.as_bytes()).await.ok()?
     }
@@ -208,21 +216,24 @@ impl Job {
         &mut self,
         state: &State,
         kept: &Kept,
-    ) -> Result<(Box<Parts>, LegBody, Option<Carried>), Outcome> {
+    ) -> Result<(Box<Parts>, LegBody, Option<Carried>), Said> {
         let meta = Name::from(&self.operation.resource);
         let (local, ids) = (self.local.as_ref().map(Name::from), self.ids(&kept.service));
         let target = target(state, kept, local.as_ref(), self.chosen, &ids);
         let (class, how) = (&self.operation.class, &self.execution.how);
         if !is_of(class, kept, &meta) {
-            return Err(Outcome::NotExecuted);
+            return Err(Outcome::NotExecuted.into());
         }
+        let kind = kind(state, &kept.service, &kept.kind, &kept.path);
+        let probe = kind.and_then(|kind| probe_of(kind, kept, how));
         if let Some((mut head, scoped)) = self.sender.take() {
             let carried = scoped.map(|scoped| carried(state, &scoped)).transpose()?;
             let (method, path) = replay::path(kept, class, how, &target);
             head.method = method;
             // The client's own query: the kept one lacks credentials.
             head.uri = addressed(&ids, &path, head.uri.query()).ok_or(Outcome::NotExecuted)?;
-            let body = replay::body(kept, how, &target, &mut head.headers);
+            let mut body = replay::body(kept, how, &target, &mut head.headers);
+            mark(probe, &self.execution.op, &mut head.headers, &mut body);
             return Ok((head, full(body), carried));
         }
         if !state.notary().is_none_or(|notary| is_signed(notary, &self.operation, kept)) {
@@ -230,21 +241,34 @@ impl Job {
                 "replicas": "a write is not as the site that accepted it signed it, and is not executed",
                 "operation": self.operation.id.to_string(),
             }));
-            return Err(Outcome::Refused { status: 403 });
+            // What is this site's own was acknowledged: it stays, and waits.
+            let own = self.authority == Authority::Unproven;
+            return Err(if own { Held::Unsigned.into() } else { Outcome::Refused { status: 403 }.into() });
         }
         let on_behalf_of = Some((&self.operation.id.site, &self.operation.on_behalf_of));
-        let replay = replay::replay(kept, class, how, &target).ok_or(Outcome::NotExecuted)?;
+        let mut replay = replay::replay(kept, class, how, &target).ok_or(Outcome::NotExecuted)?;
+        mark(probe, &self.execution.op, &mut replay.headers, &mut replay.body);
+        if self.is_as_sent(kept) && meta.owner().is_none() {
+            let (head, body) = under(&[], replay);
+            return Ok((head, body, None));
+        }
+        if self.authority == Authority::Unproven && !is_known(state, &kept.service) {
+            return Err(self.without_credential());
+        }
         let own = as_archipel(&self.core, state, &kept.service, &meta, replay, on_behalf_of).await;
         // Without, it waits, and is shown: somebody has to say who the sender is here. As anybody else it is not executed.
-        let (credentials, replay) = own.map_err(|Unvouched| Outcome::NotExecuted)?;
-        if self.authority == Authority::Unproven && credentials.is_empty() {
-            // Nobody vouches for the sender, whose token is gone. Where writes have one order that is so when the leader
-            // changes, and no word of the service on the write; but one that was tried before would be tried for ever.
-            let untried = self.ordered && !self.doubted;
-            return Err(if untried { Outcome::NotExecuted } else { Outcome::Refused { status: 403 } });
-        }
+        let (credentials, replay) = own.map_err(|Unvouched| Held::NoCredential)?;
         let (head, body) = under(&credentials, replay);
         Ok((head, body, None))
+    }
+
+    /// Nobody vouches for the sender, whose token is gone: it waits. Where writes have one order that is so when the leader
+    /// changes, and no word of the service on the write; but one that was tried before would hold up all after it.
+    fn without_credential(&self) -> Said {
+        if self.level.order() == replica::order::Order::Log && self.doubted {
+            return Outcome::Refused { status: 403 }.into();
+        }
+        Held::NoCredential.into()
     }
 
     /// The ids of the service here, its own for this resource among them.
@@ -282,75 +306,7 @@ const TAKEN: Outcome = Outcome::Refused { status: 409 };
 /// Names the operation to the service that executes it, and to the client.
 pub(super) const OPERATION: HeaderName = HeaderName::from_static("scope-operation");
 
-/// Whether an answer says something of this site's credential, or of the moment, rather than of the operation.
-///
-/// Another replica has executed it, so that it can be executed is known. A credential that expired, a role that
-/// is missing, a lock or a limit on requests would be a divergence for each operation that comes meanwhile, and a
-/// copy of the state would need the same credential: it is executed later, when somebody has mended that.
-fn is_of_the_credential(status: u16) -> bool {
-    matches!(status, 401 | 403 | 407 | 408 | 421 | 423 | 425 | 429)
-}
-
-/// What this site's service knows Archipel by: headers of the configuration, or this site's login for the project of
-/// whoever it is on behalf of, at the site that accepted it. Where it knows it by nothing, it is asked as anybody may
-/// ask it.
-async fn credentials(
-    core: &Core,
-    state: &State,
-    service: &str,
-    on_behalf_of: Option<(&Site, &Who)>,
-) -> Result<Vec<(HeaderName, HeaderValue)>, Unvouched> {
-    let replication = state.settings().replication.as_ref();
-    match replication.and_then(|own| own.credentials.get(service)) {
-        Some(own) => Ok(own.clone()),
-        None if identity::has_login(state.settings()) => {
-            identity::credential(core, state, on_behalf_of).await.map(|header| vec![header])
-        }
-        None => Ok(Vec::new()),
-    }
-}
-
-/// What a service knows Archipel by, and a request as it takes it from Archipel. What belongs to a user is asked for in
-/// that user's name, by the login itself: it is of no project.
-async fn as_archipel(
-    core: &Core,
-    state: &State,
-    service: &str,
-    name: &Name,
-    replay: Replay,
-    on_behalf_of: Option<(&Site, &Who)>,
-) -> Result<(Vec<(HeaderName, HeaderValue)>, Replay), Unvouched> {
-    let items = state.settings().profile.kinds.items(service, name.path());
-    let rule = items.first().and_then(|item| item.kind.owner.as_ref());
-    let (user, rule) = match (name.owner(), rule) {
-        (None, None) => {
-            return Ok((credentials(core, state, service, on_behalf_of).await?, replay));
-        }
-        (Some(user), Some(rule)) => (user, rule),
-        // It is not what its kind is.
-        (Some(_), None) | (None, Some(_)) => return Err(Unvouched),
-    };
-    let id = identity::user_id(core, state, &user, on_behalf_of).await?;
-    let replay = replay::of_user(rule, &id, replay).ok_or(Unvouched)?;
-    Ok((credentials(core, state, service, None).await?, replay))
-}
-
-/// Whether this site's login is what a service knows Archipel by.
-fn is_by_login(state: &State, service: &str) -> bool {
-    let own = state.settings().replication.as_ref().is_some_and(|own| own.credentials.contains_key(service));
-    !own && identity::has_login(state.settings())
-}
-
-fn under(credentials: &[(HeaderName, HeaderValue)], replay: Replay) -> (Box<Parts>, LegBody) {
-    let (mut head, ()) = Request::new(()).into_parts();
-    (head.method, head.uri, head.headers) = (replay.method, replay.uri, replay.headers);
-    for (name, value) in credentials {
-        head.headers.insert(name, value.clone());
-    }
-    (Box::new(head), full(replay.body))
-}
-
-fn full(body: Bytes) -> LegBody {
+pub(super) fn full(body: Bytes) -> LegBody {
     if body.is_empty() { LegBody::Empty } else { LegBody::Full(body) }
 }
 
@@ -379,7 +335,7 @@ fn target<'t>(
 ) -> Target<'t> {
     let kind = kind(state, &kept.service, &kept.kind, &kept.path);
     let data = kind.is_some_and(|kind| kind.parts.contains(&kept.below));
-    Target { local, chosen, fields: kind.map_or("", |kind| &kind.fields), ids, data }
+    Target { local, chosen, kind, ids, data }
 }
 
 /// The ids that a service here has for replicated resources.
@@ -388,7 +344,7 @@ pub(super) fn ids_of(core: &Core, service: &str) -> ids::Table {
 }
 
 /// The path of a resource that a write is to, or made.
-fn item_path(kept: &Kept, class: &Class, local: &Name) -> String {
+pub(super) fn item_path(kept: &Kept, class: &Class, local: &Name) -> String {
     let path = kept.path.trim_end_matches('/');
     let collection = if *class == Class::Create && kept.method == "POST" {
         path

@@ -41,6 +41,8 @@ impl Keeper {
                 let may = self.may_have(&from, &id);
                 drop(reply.send(told(if may { StatusCode::OK } else { StatusCode::NOT_FOUND })));
             }
+            Asked::Reservation(_) if busy => drop(reply.send(told(StatusCode::SERVICE_UNAVAILABLE))),
+            Asked::Reservation(question) => self.asked_of_name(&from, &question, reply),
             Asked::Part(asked) => drop(reply.send(self.part(&from, &asked))),
             Asked::Write(id) => self.give_write(&from, &id, reply),
             Asked::State(name) => self.read_state(&from, &Meta(name.into()), reply),
@@ -205,7 +207,9 @@ impl Keeper {
     /// concerned.
     pub(super) fn receive(&mut self, from: &Site, message: Message, writes: &[Kept]) {
         if !self.held(from, &message, writes) {
+            let heard = message.confirms();
             self.event_with(Event::Received { from: from.clone(), message }, writes, Vec::new());
+            self.show_confirmed(&heard);
         }
     }
 

@@ -11,7 +11,7 @@ use http::header::{CONTENT_LENGTH, LOCATION};
 use http::{HeaderValue, Method};
 use ids::Direction;
 use plan::Sent;
-use profile::{Kind, NamedBy};
+use profile::{Deletion, Kind, NamedBy};
 use replica::{Class, Doubt, LocalId, Meta, OpId, Outcome, Who};
 use scope::Site;
 use serde_json::Value;
@@ -21,6 +21,8 @@ use super::awaited::{Waits, are_made};
 use super::book::{Shape, is_provisional};
 use super::copy::{Copied, Part, Represented, for_clients, hash, portable};
 use super::execute::{self, OPERATION, ask, ask_with, asked, ids_of, look, request, said_id, stream};
+use super::presence::is_absent;
+use super::probe::mark;
 use super::vault::{Table, Vault};
 use crate::body::{AnswerBody, LegBody};
 use crate::core::{Core, State};
@@ -105,7 +107,7 @@ pub(super) async fn make(core: Rc<Core>, vault: Vault, spool: Spool, meta: Meta,
 }
 
 /// The state that was fetched.
-async fn fetched(vault: &Vault, meta: &Meta) -> Option<Copied> {
+pub(super) async fn fetched(vault: &Vault, meta: &Meta) -> Option<Copied> {
     vault.get(Table::Copy, meta.0.as_bytes()).await.ok()?
 }
 
@@ -178,6 +180,11 @@ impl Installer<'_> {
     async fn put_parts(&self, local: &Name, content: &Represented) -> Option<()> {
         for (name, part) in &content.parts {
             let path = format!("{}{name}", self.shape.path(local));
+            let map = self.kind().and_then(|kind| kind.maps().find(|(below, _)| below == name));
+            if let (Some((_, at)), Part::Inline(bytes)) = (map, part) {
+                self.put_map(&path, at, bytes).await?;
+                continue;
+            }
             let status = self.put_part(&path, part).await?;
             // Some services take a part once. If it is the same, all is well.
             let is_there = is_done(status) || status == 409 && self.has_part(&path, part).await?;
@@ -221,6 +228,30 @@ impl Installer<'_> {
                 Some(answer.status().as_u16())
             }
         }
+    }
+
+    /// Sets what differs of elements that are read as one map and written one by one.
+    async fn put_map(&self, path: &str, at: &str, wanted: &[u8]) -> Option<()> {
+        let found = match look(self.core, self.state, self.name, path).await? {
+            (200, found) => for_clients(self.core, self.name.service(), found),
+            _ => return None,
+        };
+        let (mut found, mut wanted) = (Exact::read(&found)?, Exact::read(wanted)?);
+        let (Exact::Object(found), Exact::Object(wanted)) = (found.at(at)?, wanted.at(at)?) else {
+            return None;
+        };
+        for name in found.keys().filter(|name| !wanted.contains_key(*name)) {
+            let path = format!("{path}/{}", as_segment(name));
+            let status = self.send(Method::DELETE, &path, None, Bytes::new()).await?;
+            (is_done(status) || matches!(status, 404 | 410)).then_some(())?;
+        }
+        for (name, value) in wanted.iter().filter(|(name, value)| found.get(*name) != Some(*value)) {
+            let path = format!("{path}/{}", as_segment(name));
+            let element = Exact::Object([(name.clone(), value.clone())].into()).to_string();
+            let status = self.ask(Method::PUT, &path, Some(b"application/json"), element.into()).await?;
+            is_done(status).then_some(())?;
+        }
+        Some(())
     }
 
     /// Whether the service here has this part already.
@@ -299,7 +330,7 @@ impl Installer<'_> {
     async fn create(&self, document: &Bytes, kind: &Kind) -> Result<Name, Unfinished> {
         if kind.named_by != NamedBy::Body && !self.copied.map.chosen {
             let shape = Shape { local: None, ..self.shape.clone() };
-            return Err(Unfinished::ToMake { doubt: understand::doubt(kind.create_doubt), shape });
+            return Err(Unfinished::ToMake { doubt: understand::doubt(kind.create_doubt()), shape });
         }
         self.create_chosen(document, kind).await.ok_or(Unfinished::Failed)
     }
@@ -327,6 +358,7 @@ impl Installer<'_> {
         let Some(mut post) = request(Method::POST, collection, Some(b"application/json"), document) else {
             return Outcome::NotExecuted;
         };
+        mark(kind.probe.as_ref(), op, &mut post.headers, &mut post.body);
         if let Ok(name) = HeaderValue::try_from(op.to_string()) {
             post.headers.insert(OPERATION, name);
         }
@@ -352,7 +384,13 @@ impl Installer<'_> {
     async fn delete(&self, local: &Name) -> Option<()> {
         let path = self.shape.path(local);
         let status = self.ask(Method::DELETE, &path, None, Bytes::new()).await?;
-        (is_done(status) || matches!(status, 404 | 410)).then_some(())
+        let held = is_done(status) && self.kind().is_some_and(|kind| kind.deletion == Deletion::Absent);
+        let gone = match status {
+            404 | 410 => true,
+            _ if held => is_absent(self.core, self.state, self.name, &path).await,
+            _ => is_done(status),
+        };
+        gone.then_some(())
     }
 
     /// A document, or a patch, with the ids of the service here.
@@ -369,6 +407,13 @@ impl Installer<'_> {
         let answer = ask(self.core, self.state, self.name, request, self.owner()).await?;
         Some(answer.status().as_u16())
     }
+}
+
+/// A name as one segment of a path.
+fn as_segment(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
+    let one = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    name.bytes().map(one).collect()
 }
 
 fn is_done(status: u16) -> bool {

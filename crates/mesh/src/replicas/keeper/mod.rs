@@ -7,7 +7,7 @@
 //! worth more than a fresh start from the records, which would leave it in doubt.
 //!
 //! In the order in which a write meets them: `clients` (who waits), `book` and `logs` (what is remembered), `journal`,
-//! `durable`, `vault` and `seal` (the disk), `deeds`, `execute`, `awaited` and `replay` (the service), `peers`, `inbound` and `vouch` (other
+//! `durable`, `vault` and `seal` (the disk), `deeds`, `execute`, `credentials`, `awaited` and `replay` (the service), `peers`, `inbound` and `vouch` (other
 //! sites), `copy`, `fetch` and `install` (states), `bodies` and `pull` (long bodies), `show` and `webhook` (what is told). `reads`:
 //! reads that wait for all that.
 
@@ -16,18 +16,24 @@ mod bodies;
 mod book;
 mod clients;
 mod copy;
+mod credentials;
 mod deeds;
 mod durable;
 pub(in crate::replicas) mod execute;
 mod fetch;
+mod forwards;
 mod inbound;
 mod install;
 mod journal;
 mod logs;
 mod peers;
+mod presence;
+mod probe;
 mod pull;
 mod reads;
 mod replay;
+mod reservations;
+mod reserve;
 mod seal;
 mod show;
 mod vault;
@@ -44,11 +50,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, UNIX_EPOCH};
 
-use bytes::Bytes;
-use http::Response;
 use replica::{
-    Doubt, Effect, Event, Execution, LocalId, Machine, Message, Meta, OpId, Outcome, ReplicaMap, Reply,
-    Snapshot, Timer,
+    Doubt, Effect, Event, Execution, LocalId, Machine, Message, Meta, OpId, Outcome, Record, ReplicaMap,
+    Reply, Snapshot, Timer,
 };
 use scope::Site;
 use spool::{Id, Spool, Stored};
@@ -64,16 +68,20 @@ use self::bodies::Bodies;
 use self::book::{Book, Finished, Shape, With};
 use self::clients::Clients;
 use self::copy::Copied;
-use self::execute::Lacking;
+use self::execute::Said;
+use self::forwards::Forwards;
 use self::journal::{Call, Journal};
 use self::peers::Outboxes;
+use self::reservations::Reservations;
+use self::reserve::Inquiries;
 use self::vault::{Change, Vault};
 use super::admin::Refused;
 use super::wire::Told;
-use super::{Order, Replicas};
+use super::{Held, Order, Replicas};
 use crate::core::{Core, Shared};
 use crate::metrics;
 use crate::replicas::request::Kept;
+use crate::reservations::Holder;
 
 /// How often the keeper looks which sites can be reached.
 const GLANCE: Duration = Duration::from_secs(1);
@@ -81,6 +89,9 @@ const GLANCE: Duration = Duration::from_secs(1);
 const AT_ONCE: usize = 64;
 /// Orders that are taken together, before the disk is asked.
 const TOGETHER: usize = 256;
+
+/// Tells an administrator what a probe found; none: it cannot be told.
+type ProbeReply = oneshot::Sender<Result<Option<bool>, Refused>>;
 
 /// What is done once what came before it is durable.
 enum Deed {
@@ -92,6 +103,8 @@ enum Deed {
     Done(oneshot::Sender<bool>, bool),
     /// The same, of what was in doubt.
     Settled(oneshot::Sender<Result<(), Refused>>),
+    /// Whoever waits for a reserved name is told.
+    Begun(oneshot::Sender<bool>),
     /// No record names this body any more.
     Erase(Id),
     /// Every replica has executed it: whoever wants to know is told.
@@ -106,10 +119,7 @@ enum News {
     Executed {
         resource: Meta,
         execution: Execution,
-        outcome: Outcome,
-        response: Option<Response<Bytes>>,
-        /// The body that was not in the spool.
-        lacking: Option<Box<Lacking>>,
+        said: Box<Said>,
     },
     Probed {
         resource: Meta,
@@ -162,6 +172,22 @@ enum News {
     Released {
         resource: Meta,
         gone: bool,
+    },
+    /// What sites said of a claim that is over.
+    OfClaim {
+        number: u128,
+        said: Vec<(Site, Option<crate::reservations::Reply>)>,
+    },
+    /// What an entry site said of claims that names are reserved for here.
+    OpenClaims {
+        entry: Site,
+        asked: Vec<u128>,
+        open: Vec<u128>,
+    },
+    /// What is reserved was found at this site's service.
+    FoundNamed {
+        name: String,
+        holder: Holder,
     },
     /// What the service here has of a resource.
     Digested {
@@ -240,12 +266,16 @@ struct Keeper {
     machine: Machine,
     book: Book,
     bodies: Bodies,
+    reservations: Reservations,
+    inquiries: Inquiries,
     journal: Journal<Deed>,
     clients: Clients,
     timers: BTreeMap<Timer, AbortHandle>,
     outboxes: Outboxes,
     /// What other sites last said that their replicas refused. Not durable: they say it again.
     refusals: BTreeMap<Site, BTreeMap<Meta, u16>>,
+    /// Why the service here has not executed what waits for it. Not durable: it is tried again.
+    held: BTreeMap<Meta, (OpId, Held)>,
     /// Sites that are known not to be reachable.
     down: BTreeSet<Site>,
     /// Revoked, and no site any more.
@@ -255,13 +285,19 @@ struct Keeper {
     waits: Rc<Waits>,
     /// For the webhook.
     telling: Rc<Semaphore>,
-    /// Executions, probes and installations in flight.
+    /// Executions and installations in flight. Probes change nothing, and are begun anew by the next start.
     busy: usize,
+    /// When this process began, and when the last attempt at what is in doubt here was over.
+    opened: Instant,
+    doubted: BTreeMap<Meta, Instant>,
+    /// Administrators who had a service asked about what is in doubt.
+    probing: BTreeMap<OpId, Vec<ProbeReply>>,
     /// What the disk said, and how long to wait before it is tried again.
     fault: Option<(String, Duration)>,
     /// Until when to finish.
     ending: Option<Instant>,
     glances: u32,
+    forwards: Forwards,
 }
 
 impl Keeper {
@@ -271,6 +307,7 @@ impl Keeper {
         let vault = open_vault(&making.opening).await?;
         let here = making.first.settings.site.clone();
         let (mut book, records) = Book::read(&vault, &here).await.map_err(|error| error.to_string())?;
+        let reservations = Reservations::read(&vault).await.map_err(|error| error.to_string())?;
         let mut orphaned = Vec::new();
         book.erase_orphans(&records, &mut orphaned);
         let quota = making.first.settings.replication.as_ref().map_or(0, |own| own.quota);
@@ -287,11 +324,14 @@ impl Keeper {
             machine,
             book,
             bodies,
+            reservations,
+            inquiries: Inquiries::default(),
             journal: Journal::default(),
             clients: Clients::default(),
             timers: BTreeMap::new(),
             outboxes: Outboxes::default(),
             refusals: BTreeMap::new(),
+            held: BTreeMap::new(),
             down: BTreeSet::new(),
             out: BTreeSet::new(),
             news,
@@ -299,9 +339,13 @@ impl Keeper {
             waits: Rc::default(),
             telling: Rc::new(Semaphore::new(webhook::AT_ONCE)),
             busy: 0,
+            opened: Instant::now(),
+            doubted: BTreeMap::new(),
+            probing: BTreeMap::new(),
             fault: None,
             ending: None,
             glances: 0,
+            forwards: Forwards::default(),
         };
         for meta in keeper.machine.resources().cloned().collect::<Vec<_>>() {
             keeper.show(&meta);
@@ -321,11 +365,13 @@ impl Keeper {
     async fn follow(mut self, mut orders: UnboundedReceiver<Order>, mut news: UnboundedReceiver<News>) {
         let mut glance = tokio::time::interval(GLANCE);
         loop {
-            let end = self.ending.unwrap_or_else(far);
+            let (end, overdue) =
+                (self.ending.unwrap_or_else(far), self.clients.overdue().unwrap_or_else(far));
             tokio::select! {
                 // What is seldom comes first: those that are often ready must not keep it waiting.
                 biased;
                 () = tokio::time::sleep_until(end) => break,
+                () = tokio::time::sleep_until(overdue) => self.expire(),
                 _ = glance.tick() => self.look(),
                 // The keeper has a sender itself.
                 Some(told) = news.recv() => self.hear(told),
@@ -372,7 +418,17 @@ impl Keeper {
                 let deleted = self.machine.status(&meta).is_some_and(|status| status.deleted);
                 let _ = answer.send(deleted);
             }
+            Order::Reserve(answer) => drop(answer.send(self.machine.reserve_op())),
+            Order::Lost(op, meta, site) => self.forwards.lose(op, meta, site),
+            Order::Watch(meta, site, tell) => self.watch(meta, site, tell),
+            Order::ConfirmedBy(meta, answer) => drop(answer.send(self.machine.confirmed_by(&meta))),
             Order::Asked(from, asked, reply) => self.asked(from, asked, reply),
+            Order::Claim { number, name, sites, sender, reply } => {
+                self.claim(number, &name, sites, sender, reply);
+            }
+            Order::EndClaim { number, known, reply } => self.end_claim(number, known, reply),
+            Order::BeginWriting { name, holder, reply } => self.begin_writing(&name, &holder, reply),
+            Order::EndWriting { name, holder, known } => self.end_writing(&name, &holder, known),
             Order::Admin(admin) => self.administer(admin),
             Order::Apply(snapshot) => self.core.apply(snapshot),
             Order::Sites(sites) => {
@@ -392,20 +448,18 @@ impl Keeper {
         match news {
             News::Committed(result) => self.committed(result),
             News::TryAgain => self.start_commit(self.journal.again()),
-            News::Executed { resource, execution, outcome, response, lacking } => {
+            News::Executed { resource, execution, said } => {
                 self.busy = self.busy.saturating_sub(1);
-                if let Some(lacking) = lacking {
-                    self.regain(&resource, *lacking);
-                }
-                self.executed(resource, execution, outcome, response);
+                self.executed(&resource, execution, *said);
             }
-            News::Probed { resource, op, executed, local } => {
-                self.busy = self.busy.saturating_sub(1);
-                self.event(Event::Probed { resource, op, executed, local });
-            }
+            News::Probed { resource, op, executed, local } => self.probed(&resource, op, executed, local),
             News::Fired(timer) => {
                 self.timers.remove(&timer);
+                let ticks = timer == Timer::Order;
                 self.event(Event::Fired(timer));
+                if ticks {
+                    self.tell_watchers();
+                }
             }
             News::Sent(to, ended) => {
                 self.outboxes.over(&to, ended.arrived);
@@ -432,9 +486,15 @@ impl Keeper {
             }
             News::Made { resource, op, outcome } => {
                 self.busy = self.busy.saturating_sub(1);
+                if outcome == Outcome::Unknown {
+                    self.doubted.insert(resource.clone(), Instant::now());
+                }
                 self.event(Event::Made { resource, op, outcome });
             }
             News::Released { resource, gone } => self.released(&resource, gone),
+            News::OfClaim { number, said } => self.heard_of_claim(number, said),
+            News::OpenClaims { entry, asked, open } => self.heard_open_claims(&entry, &asked, &open),
+            News::FoundNamed { name, holder } => self.found_named(&name, &holder),
             News::Digested { resource, content } => self.event(Event::Digested { resource, content }),
         }
     }
@@ -467,12 +527,20 @@ impl Keeper {
         mut changes: Vec<Change>,
     ) {
         let mut withdrawn = withdrawn.clone();
-        withdrawn.extend(effects.iter().filter_map(|effect| match effect {
-            Effect::Answer { op: Some(op), reply: Reply::Beaten | Reply::Unavailable, .. } => {
-                Some(op.clone())
+        for effect in &effects {
+            match effect {
+                Effect::Answer { op: Some(op), reply: Reply::Beaten | Reply::Unavailable, .. } => {
+                    withdrawn.insert(op.clone());
+                }
+                Effect::Persist { put, .. } => {
+                    withdrawn.extend(put.iter().filter_map(|record| match record {
+                        Record::Refusal(refusal) => Some(refusal.operation.id.clone()),
+                        _ => None,
+                    }));
+                }
+                _ => {}
             }
-            _ => None,
-        }));
+        }
         let (mut touched, mut deeds) = (Vec::new(), Vec::new());
         for effect in effects {
             let members = |meta: &Meta| members(&self.machine, meta);
@@ -507,6 +575,7 @@ impl Keeper {
     /// Which sites can be reached, and what there is to count.
     fn look(&mut self) {
         self.look_at_sites();
+        self.settle_claims();
         let machine = &self.machine;
         let completed = self.book.completed_in_turn(|own, place| {
             own.sites.iter().all(|site| machine.has_finished(&own.meta, site, place))
@@ -518,7 +587,9 @@ impl Keeper {
         if self.glances % 5 == 1 {
             self.core.state().sweep();
             self.forget_senders();
+            self.forget_held();
             self.sweep_bodies();
+            self.ask_for_open_claims();
             let mut changes = Vec::new();
             self.book.erase_displaced(&mut changes);
             if !changes.is_empty() {

@@ -204,7 +204,7 @@ pub(super) async fn exchange(
         return None;
     }
     // What is asked for may be long; messages are answered by a word.
-    let small = path == wire::MESSAGES && body.len() <= SMALL;
+    let small = matches!(path, wire::MESSAGES | wire::RESERVATIONS) && body.len() <= SMALL;
     let lane = if small { Lane::Small } else { Lane::Long };
     let request = Request::builder().method(method).uri(path).body(Full::new(body)).ok()?;
     let exchange = async {

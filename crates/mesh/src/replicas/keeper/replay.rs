@@ -6,17 +6,17 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Uri};
 use ids::{Direction, Table};
-use profile::Owner;
+use profile::{Kind, Owner, element};
 use replica::{Class, Field, How};
 use serde_json::Value;
 
 use crate::replicas::exact::Exact;
 use crate::replicas::references::{addressed, replaced};
 use crate::replicas::request::{Content, Kept, Name};
-use crate::replicas::understand::{plain, step_path};
+use crate::replicas::understand::{plain, step_field, step_name, step_path};
 
 /// Headers that say something of a body which is no longer the one that was sent.
-const DIGESTS: [&str; 4] = ["content-md5", "digest", "content-digest", "repr-digest"];
+pub(super) const DIGESTS: [&str; 4] = ["content-md5", "digest", "content-digest", "repr-digest"];
 
 /// A request to a service.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,8 +33,8 @@ pub(super) struct Target<'t> {
     pub(super) local: Option<&'t Name>,
     /// Whether every site's service has it under the same id.
     pub(super) chosen: bool,
-    /// Where its kind has the members that patches set, as a JSON pointer.
-    pub(super) fields: &'t str,
+    /// Its kind, where that is known.
+    pub(super) kind: Option<&'t Kind>,
     /// The ids of this site's service, its own and those of what it names.
     pub(super) ids: &'t Table,
     /// The body is a part of it, in which nothing is an id.
@@ -68,7 +68,7 @@ pub(super) fn replay(kept: &Kept, class: &Class, how: &How, target: &Target<'_>)
     let (method, path) = path(kept, class, how, target);
     let uri = addressed(target.ids, &path, kept.query.as_deref())?;
     let mut headers = HeaderMap::new();
-    for (name, value) in &kept.headers {
+    for (name, value) in kept.sent_headers() {
         headers.append(HeaderName::try_from(name).ok()?, HeaderValue::from_bytes(value).ok()?);
     }
     let body = body(kept, how, target, &mut headers);
@@ -96,10 +96,8 @@ pub(super) fn body(kept: &Kept, how: &How, target: &Target<'_>, headers: &mut He
     let is_json = said.is_some_and(|kind| kind.to_ascii_lowercase().contains("json"));
     let mut body = Bytes::copy_from_slice(bytes);
     if is_json && !target.data {
-        if let How::Patch(fields) = how
-            && kept.below.trim_end_matches('/').is_empty()
-        {
-            body = trimmed(&body, target.fields, fields).unwrap_or(body);
+        if let (How::Patch(fields), Some(kind)) = (how, target.kind) {
+            body = trimmed(&body, kind, kept, fields).unwrap_or(body);
         }
         body = replaced(target.ids, body, Direction::ToService);
     }
@@ -150,29 +148,44 @@ pub(super) fn of_user(rule: &Owner, id: &str, mut replay: Replay) -> Option<Repl
 }
 
 /// What of a patch sets these fields. `None`: all of it, or it cannot be told.
-fn trimmed(document: &[u8], pointer: &str, fields: &BTreeSet<Field>) -> Option<Bytes> {
+fn trimmed(document: &[u8], kind: &Kind, kept: &Kept, fields: &BTreeSet<Field>) -> Option<Bytes> {
     let mut value = Exact::read(document)?;
-    trim(&mut value, pointer, fields).then(|| Bytes::from(value.to_string()))
+    let rule = kind.rule(&kept.method, &kept.below);
+    let trimmed = match &rule.members {
+        Some(members) => {
+            let wanted = |name: &str| fields.contains(&*element(&members.of, name));
+            trim(value.at(&members.at)?, wanted, |_| true)
+        }
+        None if rule.field.is_some() => false,
+        None => {
+            // Sites of an earlier version named fields of elements as the members that they are.
+            let wanted = |name: &str| fields.contains(name) || fields.contains(&*kind.field_of(name));
+            let step = |path: &str| {
+                let (own, plain) = (step_field(kind, path), step_name(path));
+                fields.contains(&*own) || fields.contains(&*plain)
+            };
+            // A JSON Patch stands for itself, wherever its kind has the members.
+            let at = if matches!(value, Exact::Array(_)) { "" } else { &kind.fields };
+            trim(value.at(at)?, wanted, step)
+        }
+    };
+    trimmed.then(|| Bytes::from(value.to_string()))
 }
 
-/// Leaves of a patch what sets these fields: members of an object, or steps of a JSON Patch. Whether anything went.
-fn trim(value: &mut Exact, pointer: &str, fields: &BTreeSet<Field>) -> bool {
-    let wanted = |name: &str| fields.iter().any(|field| field.trim_start_matches('/') == name);
-    match value.at(pointer) {
-        Some(Exact::Object(members)) => {
+/// Leaves of a patch what is wanted: members of an object, or steps of a JSON Patch. Whether anything went.
+fn trim(value: &mut Exact, member: impl Fn(&str) -> bool, step: impl Fn(&str) -> bool) -> bool {
+    match value {
+        Exact::Object(members) => {
             let before = members.len();
-            members.retain(|name, _| wanted(name));
+            members.retain(|name, _| member(name));
             members.len() < before
         }
-        Some(Exact::Array(steps)) => {
+        Exact::Array(steps) => {
             let before = steps.len();
-            steps.retain(|step| {
-                let path = step_path(step).unwrap_or_default();
-                wanted(path.trim_start_matches('/').split('/').next().unwrap_or_default())
-            });
+            steps.retain(|own| step(step_path(own).unwrap_or_default()));
             steps.len() < before
         }
-        _ => false,
+        Exact::Long(_) | Exact::Plain(_) => false,
     }
 }
 
@@ -213,11 +226,21 @@ mod tests {
         }
     }
 
+    /// One with elements below `/specs`, which are its member `extra`.
+    fn profile() -> profile::Profile {
+        let text = "description = 'x'\n[[kinds]]\nname = 'image'\npath = '/**/images'\n\
+                    elements = [{ below = '/specs', member = '/extra' }]\n\
+                    operations = [{ method = 'POST', below = '/specs', class = 'patch', members = '/extra' }]";
+        profile::Profile::read(text).unwrap()
+    }
+
     fn made(kept: &Kept, class: &Class, how: &How, chosen: bool) -> (String, Value) {
         let (meta, local) = (Name::new("image", "/v2/images/m"), Name::new("image", "/v2/images/l"));
         let mut ids = Table::new();
         ids.insert(meta.id(), local.id()).unwrap();
-        let target = Target { local: Some(&local), chosen, fields: "", ids: &ids, data: false };
+        let profile = profile();
+        let kind = profile.kinds.collection("image", "/v2/images");
+        let target = Target { local: Some(&local), chosen, kind, ids: &ids, data: false };
         let replay = replay(kept, class, how, &target).unwrap();
         let body = serde_json::from_slice(&replay.body).unwrap_or_default();
         (format!("{} {}", replay.method, replay.uri), body)
@@ -262,6 +285,24 @@ mod tests {
     }
 
     #[test]
+    fn a_patch_of_elements_keeps_those_that_were_not_overwritten() {
+        let post = kept("POST", "/v2/images/m", "/specs", &json!({"extra": {"hw:a": "1", "b/c": "2"}}));
+        let fields = BTreeSet::from([Field::from("/specs/b%2Fc")]);
+        let how = How::Patch(fields.clone());
+        let (line, body) = made(&post, &Class::Patch(fields.clone()), &how, false);
+        assert_eq!((&*line, body), ("POST /v2/images/l/specs", json!({"extra": {"b/c": "2"}})));
+        let put = kept("PUT", "/v2/images/m", "/specs/b%2Fc", &json!({"b/c": "2"}));
+        assert_eq!(made(&put, &Class::Patch(fields), &how, false).1, json!({"b/c": "2"}));
+        // Its own name, and the one that it had before elements were told apart.
+        for field in ["/specs", "extra"] {
+            let fields = BTreeSet::from([Field::from(field)]);
+            let how = How::Patch(fields.clone());
+            let patch = kept("PATCH", "/v2/images/m", "", &json!({"extra": {"a": 1}, "name": "x"}));
+            assert_eq!(made(&patch, &Class::Patch(fields), &how, false).1, json!({"extra": {"a": 1}}));
+        }
+    }
+
+    #[test]
     fn a_number_of_any_length_stays_to_the_last_digit() {
         let sent = |how: &How, text: &str| {
             let mut patch = kept("PATCH", "/v2/images/m", "", &json!(null));
@@ -269,7 +310,9 @@ mod tests {
             let (meta, local) = (Name::new("image", "/v2/images/m"), Name::new("image", "/v2/images/l"));
             let mut ids = Table::new();
             ids.insert(meta.id(), local.id()).unwrap();
-            let target = Target { local: Some(&local), chosen: false, fields: "", ids: &ids, data: false };
+            let profile = profile();
+            let kind = profile.kinds.collection("image", "/v2/images");
+            let target = Target { local: Some(&local), chosen: false, kind, ids: &ids, data: false };
             let made = replay(&patch, &Class::Replace, how, &target).unwrap();
             String::from_utf8(made.body.to_vec()).unwrap()
         };
@@ -298,7 +341,7 @@ mod tests {
         let mut post = kept("POST", "/k", "", &json!({"keypair": {"name": "m"}}));
         post.headers.extend([("v".to_owned(), b"2.1".to_vec()), ("digest".to_owned(), b"x".to_vec())]);
         let ids = Table::new();
-        let target = Target { local: None, chosen: true, fields: "", ids: &ids, data: false };
+        let target = Target { local: None, chosen: true, kind: None, ids: &ids, data: false };
         let made = replay(&post, &Class::Create, &How::Create, &target).unwrap();
         let made = of_user(&rule, "7f", made).unwrap();
         let body: Value = serde_json::from_slice(&made.body).unwrap();

@@ -1,13 +1,16 @@
 //! What the keeper tells: cores, clients and administrators.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use replica::{Class, Event, How, LocalId, Meta, OpId, Operation, Stage};
+use replica::{Class, Event, How, Level, LocalId, Meta, OpId, Operation, ReplicaMap, Stage};
 use scope::Site;
+use tokio::sync::oneshot;
 
 use super::book::is_provisional;
 use super::{Deed, Keeper, execute};
-use crate::replicas::admin::{self, Admin, Condition, Pending, Refused, Replica, Resource, Transfer};
+use crate::replicas::admin::{
+    self, Admin, Condition, Pending, Refusal, Refused, Replica, Resource, Transfer, Withheld,
+};
 use crate::replicas::request::Name;
 use crate::replicas::{Fate, Place, Stand};
 
@@ -34,11 +37,27 @@ impl Keeper {
             local: status.map.local(&self.here).as_ref().map(Name::from),
             chosen: status.map.chosen,
             readable: self.machine.is_readable(meta),
+            unconfirmed: if made { self.unconfirmed(meta, status.map) } else { BTreeSet::new() },
+            shown: crate::replicas::known::Shown { whole: self.machine.is_whole(meta), erasures: 0 },
+            deleted: status.deleted && status.map.level == Level::Eventual,
         });
         let (known, name) = (&self.replicas.known, Name::from(meta));
         known.set(&name, place);
         if let Some(local) = ended {
             known.keep_ids(&name, &local);
+        }
+    }
+
+    /// The other sites with a replica that are not known to have made it.
+    fn unconfirmed(&self, meta: &Meta, map: &ReplicaMap) -> BTreeSet<Site> {
+        let others = map.members().into_iter().filter(|site| **site != self.here);
+        others.filter(|site| !self.machine.is_made_at(meta, site)).cloned().collect()
+    }
+
+    /// Lets the cores know what other sites are known to have made, by a message of theirs.
+    pub(super) fn show_confirmed(&self, heard: &[Meta]) {
+        for meta in heard.iter().filter(|meta| self.replicas.known.is_unconfirmed(&Name::from(*meta))) {
+            self.show(meta);
         }
     }
 
@@ -48,9 +67,13 @@ impl Keeper {
             let stand = if making.stage == Stage::InDoubt { Stand::InDoubt } else { Stand::Pending };
             return Some(Fate { meta: meta.clone(), sites: vec![(self.here.clone(), stand)] });
         }
+        let known = self.book.op(op).is_some() || self.book.finished(op).is_some();
+        let op = self.book.forwarded(op).filter(|_| !known).unwrap_or(op);
         let open = self.book.op(op).map(|open| &open.meta);
-        let meta = open.or_else(|| self.book.finished(op).map(|finished| &finished.meta))?.clone();
-        Some(Fate { meta, sites: self.stands(op) })
+        match open.or_else(|| self.book.finished(op).map(|finished| &finished.meta)) {
+            Some(meta) => Some(Fate { meta: meta.clone(), sites: self.stands(op) }),
+            None => self.fate_of_forward(op),
+        }
     }
 
     pub(super) fn administer(&mut self, admin: Admin) {
@@ -59,6 +82,8 @@ impl Keeper {
             Admin::Resource(meta, reply) => drop(reply.send(self.resource(&meta))),
             Admin::Waiting(reply) => drop(reply.send(self.machine.waiting())),
             Admin::InDoubt(reply) => drop(reply.send(self.in_doubt())),
+            Admin::Withheld(reply) => drop(reply.send(self.withheld())),
+            Admin::Refusals(reply) => drop(reply.send(self.refusals())),
             Admin::Counts(reply) => drop(reply.send(admin::Counts {
                 resources: self.machine.resources().count(),
                 operations: self.machine.kept(),
@@ -69,11 +94,15 @@ impl Keeper {
             Admin::Settle(op, executed, id, reply) => match self.doubted(&op, executed, id.as_deref()) {
                 Err(why) => drop(reply.send(Err(why))),
                 Ok((resource, local)) => {
+                    self.doubted.remove(&resource);
                     self.event(Event::Settle { resource, op, executed, local });
                     self.afterwards(Deed::Settled(reply));
                 }
             },
+            Admin::Probe(op, reply) => self.probe_for(op, reply),
             Admin::Change(meta, change, reply) => self.change(meta, change, reply),
+            Admin::Reservations(reply) => drop(reply.send(self.reservations.shown(&self.here))),
+            Admin::ClearReservation(name, reply) => self.clear_reservation(&name, reply),
             Admin::Repair(meta, from, reply) => self.repair(meta, from, reply),
             Admin::Compare(meta, reply) => self.compare(meta, reply),
             Admin::Mended(resource, reply) => {
@@ -82,6 +111,17 @@ impl Keeper {
                 self.tell_done(reply, known);
             }
         }
+    }
+
+    /// Has the service asked once more whether it executed what is in doubt.
+    fn probe_for(&mut self, op: OpId, reply: oneshot::Sender<Result<Option<bool>, Refused>>) {
+        let found = self.machine.in_doubt().find(|(_, own)| **own == op).map(|(meta, _)| meta.clone());
+        let Some(resource) = found else {
+            let _ = reply.send(Err(Refused::Unknown));
+            return;
+        };
+        self.probing.entry(op.clone()).or_default().push(reply);
+        self.event(Event::Probe { resource, op });
     }
 
     /// The resource of an operation in doubt, and its name in the service here if the service made it.
@@ -127,12 +167,22 @@ impl Keeper {
             Replica {
                 site: site.clone(),
                 local: status.map.local(site).map(|local| local.0.to_string()),
+                made: if *site == self.here {
+                    self.machine.is_made(meta)
+                } else {
+                    self.machine.is_made_at(meta, site)
+                },
                 pending: waiting.len(),
                 refused: self.refused(site, meta).filter(|_| !waiting.is_empty()),
                 since_ms: waiting.iter().map(|op| op.on_behalf_of.time_ms).min(),
+                differs: status.differing.contains(&site),
             }
         };
         let in_doubt = status.running.is_some_and(|running| running.stage == Stage::InDoubt);
+        // What was asked for once, and is asked for again.
+        let deleting = status
+            .running
+            .is_some_and(|running| running.execution.how == How::Delete && running.stage == Stage::Waiting);
         let making = self.machine.making(meta);
         let condition = match status.condition {
             _ if making.is_some_and(|making| making.stage == Stage::InDoubt) => Condition::InDoubt,
@@ -140,6 +190,7 @@ impl Keeper {
             _ if status.copying => Condition::Copying,
             replica::Condition::Differs => Condition::Differs,
             replica::Condition::Good if in_doubt => Condition::InDoubt,
+            replica::Condition::Good if deleting => Condition::Deleting,
             replica::Condition::Good if self.machine.is_readable(meta) => Condition::Good,
             replica::Condition::Good => Condition::Absent,
         };
@@ -164,12 +215,40 @@ impl Keeper {
         let copied = |meta: &Meta, op: &OpId| {
             let making = self.machine.making(meta).filter(|making| making.op == *op)?;
             let (resource, user, since_ms) = (meta.0.to_string(), String::new(), making.since_ms);
-            Some(Pending { op: op.clone(), resource, class: "copy", user, since_ms })
+            let service = Name::from(meta).service().to_owned();
+            Some(Pending { op: op.clone(), service, resource, class: "copy", user, since_ms })
         };
         let shown = |(meta, op): (&Meta, &OpId)| {
-            self.machine.operation(meta, op).map(pending).or_else(|| copied(meta, op))
+            self.machine.operation(meta, op).map(|own| self.pending(own)).or_else(|| copied(meta, op))
         };
         doubted.filter_map(shown).collect()
+    }
+
+    /// An operation, as administrators see it.
+    fn pending(&self, op: &Operation) -> Pending {
+        let service = match self.book.made_by(&op.id) {
+            Some((service, _, _)) => service.to_owned(),
+            None => Name::from(&op.resource).service().to_owned(),
+        };
+        pending(op, service)
+    }
+
+    /// What waits for somebody to do something about it.
+    fn withheld(&self) -> Vec<Withheld> {
+        let shown = |meta: &Meta| {
+            let (op, why) = self.held_back(meta)?;
+            Some(Withheld { operation: self.pending(self.machine.operation(meta, op)?), why })
+        };
+        self.held.keys().filter_map(shown).collect()
+    }
+
+    /// What was refused, and nobody was told, from the oldest on.
+    fn refusals(&self) -> Vec<Refusal> {
+        let shown =
+            |own: &replica::Refusal| Refusal { operation: self.pending(&own.operation), status: own.status };
+        let mut refusals: Vec<_> = self.machine.refusals().map(shown).collect();
+        refusals.sort_by_key(|refusal| refusal.operation.since_ms);
+        refusals
     }
 
     /// Counts what waits.
@@ -184,7 +263,7 @@ impl Keeper {
     }
 }
 
-fn pending(op: &Operation) -> Pending {
+fn pending(op: &Operation, service: String) -> Pending {
     let class = match op.class {
         Class::Create => "create",
         Class::Replace => "replace",
@@ -195,6 +274,7 @@ fn pending(op: &Operation) -> Pending {
     };
     Pending {
         op: op.id.clone(),
+        service,
         resource: op.resource.0.to_string(),
         class,
         user: op.on_behalf_of.user.to_string(),

@@ -42,6 +42,10 @@ pub(super) enum Table {
     Copy,
     /// Replicas that are none any more, until the service has removed them.
     Released,
+    /// Names that are reserved here.
+    Reservation,
+    /// Claims of requests that entered here, by their numbers.
+    Claim,
 }
 
 /// A row of one table.
@@ -52,7 +56,8 @@ struct Row<const TABLE: u32> {
     sealed: Vec<u8>,
 }
 
-const NAMES: [&str; 6] = ["machine", "kept", "finished", "shapes", "copies", "released"];
+const NAMES: [&str; 8] =
+    ["machine", "kept", "finished", "shapes", "copies", "released", "reservations", "claims"];
 
 impl<const TABLE: u32> store::Record for Row<TABLE> {
     type Key = Vec<u8>;
@@ -118,7 +123,9 @@ impl Vault {
             .table::<Row<2>>()
             .table::<Row<3>>()
             .table::<Row<4>>()
-            .table::<Row<5>>();
+            .table::<Row<5>>()
+            .table::<Row<6>>()
+            .table::<Row<7>>();
         let store = Store::open_within(engine, schema, LIMITS).await?;
         Ok(Vault { store, seal: Arc::new(seal) })
     }
@@ -143,6 +150,8 @@ impl Vault {
                         Table::Shape => write::<3>(session, key, value.as_ref()).await?,
                         Table::Copy => write::<4>(session, key, value.as_ref()).await?,
                         Table::Released => write::<5>(session, key, value.as_ref()).await?,
+                        Table::Reservation => write::<6>(session, key, value.as_ref()).await?,
+                        Table::Claim => write::<7>(session, key, value.as_ref()).await?,
                     }
                 }
                 Ok::<(), Error>(())
@@ -165,6 +174,8 @@ impl Vault {
             Table::Shape => view.get::<Row<3>>(&key).await?.map(|row| row.sealed),
             Table::Copy => view.get::<Row<4>>(&key).await?.map(|row| row.sealed),
             Table::Released => view.get::<Row<5>>(&key).await?.map(|row| row.sealed),
+            Table::Reservation => view.get::<Row<6>>(&key).await?.map(|row| row.sealed),
+            Table::Claim => view.get::<Row<7>>(&key).await?.map(|row| row.sealed),
         };
         sealed.map(|sealed| self.opened(table, &key, &sealed)).transpose()
     }
@@ -178,6 +189,8 @@ impl Vault {
             Table::Shape => self.rows::<3>().await?,
             Table::Copy => self.rows::<4>().await?,
             Table::Released => self.rows::<5>().await?,
+            Table::Reservation => self.rows::<6>().await?,
+            Table::Claim => self.rows::<7>().await?,
         };
         let opened = |(key, sealed): (Vec<u8>, Vec<u8>)| {
             let value = self.opened(table, &key, &sealed)?;

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use link::Authority;
+use mesh::replication::Reservation;
 use mesh::{Audit, Fixed, Mesh, Settings, Sites, Standing};
 use scope::{Atlas, Known, Site, View, Zone};
 
-use super::{Conn, Message, Upstream, link_of, plain, settings, site};
+use super::{Conn, Message, Upstream, link_of, plain, run, settings, site};
 
 const NAMES: [&str; 3] = ["A", "B", "C"];
 
@@ -103,6 +104,17 @@ impl Isles {
     /// Requests in flight at each site.
     pub fn in_flight(&self) -> Vec<usize> {
         self.meshes.iter().map(Mesh::in_flight).collect()
+    }
+
+    /// The names that are reserved, as each site sees it.
+    pub fn reservations(&self) -> Vec<Reservation> {
+        let of = |mesh: &Mesh| run(async { mesh.replication()?.reservations().await.ok() });
+        self.meshes.iter().filter_map(of).flatten().collect()
+    }
+
+    /// An administrator of a site says that a name is reserved no more.
+    pub fn clear_reservation(&self, index: usize, name: &str) {
+        run(async { self.meshes[index].replication().unwrap().clear_reservation(name).await.unwrap() });
     }
 
     /// What the first site counted under this name.

@@ -3,6 +3,7 @@
 
 mod copies;
 mod large;
+mod probes;
 mod references;
 mod sites;
 mod vouched;

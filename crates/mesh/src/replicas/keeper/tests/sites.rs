@@ -74,6 +74,8 @@ pub(super) struct Isle {
     pub(super) accept_from: Option<BTreeSet<Site>>,
     /// The versions that it speaks, from its next start on.
     pub(super) speaks: link::Speaks,
+    /// How long its service may take, from its next start on.
+    pub(super) response: Duration,
     address: String,
 }
 
@@ -116,6 +118,7 @@ impl Isles {
                 engine,
                 accept_from,
                 speaks,
+                response: STUCK,
                 address,
             }
         };
@@ -349,7 +352,7 @@ fn settings(isle: &Isle, authority: &Authority) -> Settings {
             header: STUCK,
             idle: STUCK,
             connect: STUCK,
-            response: STUCK,
+            response: isle.response,
             peer_response: STUCK,
             body_idle: STUCK,
             hedge: STUCK,
@@ -389,7 +392,7 @@ pub(super) fn wanted(
         names: Vec::new(),
         signed: None,
     };
-    let write = Write { subject, class, doubt, on_behalf_of: who, body: Body(id) };
+    let write = Write { subject, class, doubt, on_behalf_of: who, body: Body(id), long: false };
     Wanted { write, kept, head: Box::new(head), scoped: None }
 }
 
