@@ -77,34 +77,66 @@ pub(crate) fn invariant_nothing_is_written_while_a_probe_is_out(history: &Histor
     }
 }
 
+/// The sites that a plan names outside of every `^`: a write there needs no reservation.
+fn outside_of_unique(plan: &Plan, sites: &mut BTreeSet<Site>) {
+    match plan {
+        Plan::Site(site) => {
+            sites.insert(site.clone());
+        }
+        Plan::One(_) => {}
+        Plan::All(_, plans) | Plan::Any(plans) | Plan::Otherwise(plans) => {
+            for plan in plans {
+                outside_of_unique(plan, sites);
+            }
+        }
+        Plan::Within(_, plan) => outside_of_unique(plan, sites),
+    }
+}
+
 /// What `^` makes is written only while its name is reserved wherever it was to be; and what was to be reserved is released
 /// once, right before the end, as known unless a write may have been executed.
+///
+/// A `^` reserves at one site after the other. If one of them does not say, that `^` has failed, and only a look elsewhere
+/// or an operand outside of it may go on.
 pub(crate) fn invariant_what_is_reserved_is_held_while_it_is_written_and_then_released(history: &History) {
+    let mut free = BTreeSet::new();
+    outside_of_unique(&history.plan, &mut free);
     let (mut wanted, mut open, mut held) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-    let mut released = 0;
+    let mut failed = false;
+    let (mut reserved, mut released) = (false, 0);
     for entry in &history.log {
         match entry {
             Entry::Out(Effect::Reserve { leg, site, group }) => {
                 assert!(group.contains(site) && group.iter().all(|other| other >= site), "{history:#?}");
-                assert!(open.is_empty(), "one after the other: {history:#?}");
+                assert!(open.is_empty() && !failed, "one after the other: {history:#?}");
                 wanted.extend(group.iter().cloned());
                 open.insert((*leg, site.clone()));
+                reserved = true;
             }
             Entry::In(Event::Reserved { leg, held: true, .. }) => {
                 held.extend(open.iter().filter(|(own, _)| own == leg).map(|(_, site)| site.clone()));
                 open.retain(|(own, _)| own != leg);
             }
             Entry::In(Event::Reserved { leg, .. } | Event::Failed { leg, .. })
-            | Entry::Out(Effect::Cancel { leg }) => open.retain(|(own, _)| own != leg),
+            | Entry::Out(Effect::Cancel { leg }) => {
+                let before = open.len();
+                open.retain(|(own, _)| own != leg);
+                failed |= open.len() < before;
+            }
+            Entry::Out(Effect::Probe { .. }) => {
+                assert!(failed || wanted.is_subset(&held), "looked too early: {history:#?}");
+                wanted.clear();
+                failed = false;
+            }
             Entry::Out(Effect::Send { leg, site }) => {
-                let all = !wanted.contains(site) || wanted.is_subset(&held);
+                let all = free.contains(site) || !wanted.contains(site) || wanted.is_subset(&held);
                 assert!(all && released == 0, "{leg:?}: {wanted:?}, {held:?}: {history:#?}");
             }
             Entry::Out(Effect::Release { .. }) => released += 1,
             _ => {}
         }
     }
-    assert_eq!(released, usize::from(!wanted.is_empty()), "{history:#?}");
+    assert_eq!(released, usize::from(reserved), "{history:#?}");
     let ended: Vec<&Effect> = history.effects().collect();
     if let [.., Effect::Release { known }, end] = &ended[..] {
         let unknown = matches!(end, Effect::Fail(plan::Failure::Unknown | plan::Failure::ClientGone));
