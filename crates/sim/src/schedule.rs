@@ -547,7 +547,7 @@ impl Schedule {
         maker.read_while_added_again(seed, length);
         maker.hold_back(seed, length);
         schedule.hurries = maker.hurry(seed, length);
-        maker.look_at_replicas(seed, length, late);
+        maker.look_at_replicas(seed, length);
         maker.steps.sort_by_key(|step| step.at);
         schedule.steps = maker.steps;
         schedule

@@ -6,16 +6,16 @@ use crate::app::Mood;
 use crate::chance::Chance;
 
 impl Maker {
-    /// In half of the busy runs, and a quarter of the others: by a chance of its own, when all else is over and mended. Not where a
-    /// site is given an old copy, is shut out, or comes and goes.
-    pub(super) fn look_at_replicas(&mut self, seed: u64, length: u64, late: Option<usize>) {
+    /// In most of the busy runs, and half of the others: by a chance of its own, when all else is over and mended. Not where a
+    /// site is given an old copy, is shut out, or goes.
+    pub(super) fn look_at_replicas(&mut self, seed: u64, length: u64) {
         let mut chance = Chance::new(seed, "truth");
         let moves = |step: &Step| {
-            use Fault::{Leave, Quarantine, Revoke, Version};
-            matches!(step.what, What::Break(Leave(_) | Quarantine { .. } | Revoke { .. } | Version(..)))
+            use Fault::{Leave, Quarantine, Revoke};
+            matches!(step.what, What::Break(Leave(_) | Quarantine { .. } | Revoke { .. }))
         };
-        let often = if self.busy { 50 } else { 25 };
-        let apart = self.backups || late.is_some() || self.steps.iter().any(moves);
+        let often = if self.busy { 80 } else { 50 };
+        let apart = self.backups || self.steps.iter().any(moves);
         if apart || !self.unordered || !chance.percent(often) {
             return;
         }
