@@ -8,6 +8,7 @@ mod member_command;
 mod memory;
 mod openstack_command;
 mod operations_command;
+mod renew_command;
 mod replicas_command;
 mod reservations_command;
 mod run_command;
@@ -44,6 +45,8 @@ enum Command {
     Check(check_command::CheckCommand),
     /// Make an operator's authority and a site's identity.
     Init(init_command::InitCommand),
+    /// Issue a site's identity for another year.
+    Renew(renew_command::RenewCommand),
     /// Turn a running mesh into plain forwarding, at once, and back.
     Bypass(bypass_command::BypassCommand),
     /// Say what a running mesh is doing.
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         Command::Run(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Init(command) => command.run(),
+        Command::Renew(command) => command.run(),
         Command::Bypass(command) => command.run(),
         Command::Sites(command) => command.run(),
         Command::Join(command) => command.run(),
