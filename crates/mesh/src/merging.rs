@@ -314,7 +314,7 @@ impl Sources {
         match begin {
             // Which items are unique cannot be told without one that has a say in it.
             Ok(_) if unfounded => Made::plain(Problem::failed(Failure::Missing, asked).into_response()),
-            Ok(Pull::NotAList) => Made::plain(one_resource(&answer, merging, heads, &asked)),
+            Ok(Pull::NotAList) => Made::plain(self.one_resource(&answer, merging, heads, asked, strict)),
             Ok(_) if strict && partial => Made::plain(missing(asked)),
             Ok(first_chunk) => {
                 let mut response = Response::new(AnswerBody::full(Bytes::new()));
@@ -365,6 +365,35 @@ impl Sources {
         Made { response, merged: true, partial }
     }
 
+    /// These were no lists but readings of one resource. The nearest answers for all, and says so; but where exactly one
+    /// may have it, there must be one, and who is strict wants to know that it is one.
+    fn one_resource(
+        &self,
+        answer: &Answer,
+        mut merging: Merging,
+        heads: Vec<(Leg, usize, http::response::Parts)>,
+        asked: Vec<Asked>,
+        strict: bool,
+    ) -> Response<AnswerBody> {
+        if has_conflict(answer) {
+            return Problem::failed(Failure::Conflict, asked).into_response();
+        }
+        let several = heads.len() > 1;
+        if several && strict && !merging.merger.is_one_resource() {
+            return unlike_a_list(asked);
+        }
+        let nearest = heads.into_iter().next();
+        let Some((source, head, body)) = nearest
+            .and_then(|(_, source, head)| Some((source, head, merging.bodies.get_mut(source)?.take()?)))
+        else {
+            return no_merge(&Broken::Nothing, asked);
+        };
+        let mut response = Response::from_parts(head, body.after(merging.merger.take_raw(source)));
+        let from = self.sites.get(source).filter(|_| several);
+        said::put_from(response.headers_mut(), &asked, from);
+        response
+    }
+
     /// Says what is wrong with a site's answer.
     fn note(&self, source: usize, why: Why, asked: &mut [Asked]) {
         let Some(site) = self.sites.get(source) else { return };
@@ -380,13 +409,14 @@ fn nothing(chosen: Chosen, strict: bool) -> Made {
     if strict && partial {
         return Made::plain(missing(asked));
     }
-    let Some(Reply { answer: mut response, .. }) = legs.into_iter().next() else {
+    let several = legs.len() > 1;
+    let Some(Reply { answer: mut response, site, .. }) = legs.into_iter().next() else {
         return Made::plain(no_merge(&Broken::Nothing, asked));
     };
     if partial {
         lacks_a_site(response.headers_mut());
     }
-    said::put(response.headers_mut(), &asked);
+    said::put_from(response.headers_mut(), &asked, several.then_some(&site));
     Made { response, merged: false, partial }
 }
 
@@ -483,28 +513,6 @@ impl Merging {
     }
 }
 
-/// These were no lists but readings of one resource. The nearest answers for all; but where exactly one may
-/// have it, there must be one.
-fn one_resource(
-    answer: &Answer,
-    mut merging: Merging,
-    heads: Vec<(Leg, usize, http::response::Parts)>,
-    asked: &[Asked],
-) -> Response<AnswerBody> {
-    if has_conflict(answer) {
-        return Problem::failed(Failure::Conflict, asked.to_vec()).into_response();
-    }
-    let nearest = heads.into_iter().next();
-    let Some((source, head, body)) =
-        nearest.and_then(|(_, source, head)| Some((source, head, merging.bodies.get_mut(source)?.take()?)))
-    else {
-        return no_merge(&Broken::Nothing, asked.to_vec());
-    };
-    let mut response = Response::from_parts(head, body.after(merging.merger.take_raw(source)));
-    said::put(response.headers_mut(), asked);
-    response
-}
-
 /// Takes off what was true of one site's answer only, and says what is missing.
 fn as_merged(headers: &mut HeaderMap, link: &str, partial: bool) {
     for name in OF_ONE_SITE {
@@ -528,10 +536,28 @@ fn missing(asked: Vec<Asked>) -> Response<AnswerBody> {
         .into_response()
 }
 
+/// Several sites answered with what may be a list, and the profile does not say how it looks.
+fn unlike_a_list(asked: Vec<Asked>) -> Response<AnswerBody> {
+    let title = "The answers of these sites are not known to be one resource, nor to be lists";
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "not-merged", title)
+        .detail(
+            "several sites answered, and the request, or this listener, wants all of it or nothing: name one site, say in \
+             [[lists.kinds]] of the profile how this list looks (or `merge = false`), or send `X-Scope-Strict: false` for the \
+             nearest site's answer",
+        )
+        .asked(asked)
+        .into_response()
+}
+
 fn no_merge(broken: &Broken, asked: Vec<Asked>) -> Response<AnswerBody> {
     let status = match broken {
         Broken::Nothing | Broken::Late { .. } => StatusCode::BAD_GATEWAY,
-        Broken::UniqueItems | Broken::UniquePaged { .. } | Broken::Held => StatusCode::UNPROCESSABLE_ENTITY,
+        Broken::UniqueItems
+        | Broken::UniquePaged { .. }
+        | Broken::Held
+        | Broken::NotAList
+        | Broken::Values
+        | Broken::ValuesPaged => StatusCode::UNPROCESSABLE_ENTITY,
     };
     Problem::new(status, "not-merged", "The lists of these sites could not be merged")
         .detail(broken.to_string())

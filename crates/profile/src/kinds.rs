@@ -276,6 +276,14 @@ impl Kind {
         })
     }
 
+    /// Whether it is known what a request with this method does to one, or to something below it: the usual ones, and those
+    /// of which the profile says it.
+    #[must_use]
+    pub fn knows(&self, method: &str, below: &str) -> bool {
+        const USUAL: [&str; 8] = ["GET", "HEAD", "OPTIONS", "TRACE", "POST", "PUT", "PATCH", "DELETE"];
+        USUAL.contains(&method) || self.own(method, below).is_some()
+    }
+
     /// The paths below it that are known to be written: the first segment of each.
     pub(crate) fn written_below(&self) -> Vec<String> {
         let writes = |own: &&Operation| !matches!(own.class, Class::Read | Class::Action | Class::Add);

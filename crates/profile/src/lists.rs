@@ -57,6 +57,8 @@ pub struct List {
     pub sort: Option<Sort>,
     /// How lists are told in pages.
     pub paging: Option<Paging>,
+    /// The profile says of this path that a list is there: nothing else is.
+    pub declared: bool,
 }
 
 impl Default for List {
@@ -69,6 +71,7 @@ impl Default for List {
             drop: Vec::new(),
             sort: None,
             paging: None,
+            declared: false,
         }
     }
 }
@@ -164,6 +167,7 @@ impl Lists {
             drop: many(kind.map(|kind| &kind.drop), &self.drop),
             sort: self.sort.under(kind.map(|kind| &kind.sort)),
             paging: self.paging.under(kind.map(|kind| &kind.paging)),
+            declared: kind.is_some(),
         })
     }
 

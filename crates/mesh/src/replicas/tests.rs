@@ -448,6 +448,23 @@ fn what_clients_name_is_put_and_what_services_name_is_named_by_the_first_replica
 }
 
 #[test]
+fn creations_keep_their_paths_as_they_were_sent() {
+    let ab = || stage().to(&["A", "B"]);
+    for path in ["/images/", "/%69mages/", "//images//"] {
+        let outcome = ab().ask(&format!("POST {path}"), &[JSON], "{}");
+        assert_eq!(outcome.wanted().kept.path, path);
+    }
+    let outcome = ab().ask("PUT /%74ags/r%65d/", &[], "");
+    let wanted = outcome.wanted();
+    assert_eq!((&*wanted.kept.path, &*wanted.kept.below), ("/%74ags/r%65d", "/"));
+    let named = Naming::Chosen(Meta::from(&Name::new("image", "/tags/red")));
+    assert!(matches!(&wanted.write.subject, Subject::New { naming, .. } if *naming == named));
+    let outcome = stage().ask(&format!("PUT /%69mages/{META}/file%2D1//"), &[], "");
+    let kept = &outcome.wanted().kept;
+    assert_eq!((&*kept.path, &*kept.below), (&*format!("/%69mages/{META}"), "/file%2D1//"));
+}
+
+#[test]
 fn what_is_named_in_its_body_is_made_by_the_same_post_with_an_id_in_it() {
     let ab = || stage().to(&["A", "B"]);
     let made = |body: &'static str| {

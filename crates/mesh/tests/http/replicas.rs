@@ -315,3 +315,23 @@ fn ordered_writes_and_confirmed_reads_find_their_way_from_a_site_without_a_repli
     let alone = world.at("A", "POST /images", "A @quorum", r#"{"name":"one"}"#);
     assert_eq!(alone.status(), 422, "{}", alone.text());
 }
+
+#[test]
+fn method_that_the_profile_does_not_know_is_refused_before_any_site_is_asked() {
+    let world = World::new();
+    let id = world.make("A", "A & B");
+    let new = "/images/0b7a4e0c-0000-4000-8000-000000000001";
+    for site in SITES {
+        for (line, scope) in [
+            (format!("MKCOL {new}"), "A & B"),
+            (format!("MKCOL {new}/x"), "A & B"),
+            (format!("LOCK /images/{id}"), "A & B"),
+        ] {
+            let answer = world.at(site, &line, scope, "");
+            answer.assert_problem(422, "not-replicable");
+            assert!(answer.text().contains("the profile does not say what a "), "{}", answer.text());
+        }
+    }
+    // Without a scope it would reach every replica.
+    world.at("B", &format!("LOCK /images/{id}"), "", "").assert_problem(422, "not-replicable");
+}

@@ -29,7 +29,7 @@ use crate::problem::UNSENT;
 use crate::replicas::Held;
 use crate::replicas::references::addressed;
 use crate::replicas::request::{Content, Kept, Name, Scoped};
-use crate::replicas::understand::has_dots;
+use crate::replicas::understand::{has_dots, is_part, plain};
 use crate::upstream::Alone;
 
 /// The longest answer that is read: it is held as a whole until its operation is durable.
@@ -333,7 +333,7 @@ fn carried(state: &State, scoped: &Scoped) -> Result<Carried, Outcome> {
 
 /// The kind of what a write is to.
 pub(super) fn kind<'s>(state: &'s State, service: &str, name: &str, path: &str) -> Option<&'s Kind> {
-    let kinds = &state.settings().profile.kinds;
+    let (kinds, path) = (&state.settings().profile.kinds, &*plain(path));
     let collection = || kinds.collection(service, path).filter(|kind| kind.name == name);
     let item = || kinds.items(service, path).into_iter().map(|item| item.kind).find(|kind| kind.name == name);
     collection().or_else(item)
@@ -347,7 +347,7 @@ fn target<'t>(
     ids: &'t ids::Table,
 ) -> Target<'t> {
     let kind = kind(state, &kept.service, &kept.kind, &kept.path);
-    let data = kind.is_some_and(|kind| kind.parts.contains(&kept.below));
+    let data = kind.is_some_and(|kind| is_part(kind, &kept.below));
     Target { local, chosen, kind, ids, data }
 }
 
@@ -398,7 +398,7 @@ pub(super) fn named(state: &State, service: &str, kind: &str, collection: &str, 
     if !is_uuid(id) {
         return None;
     }
-    let path = format!("{collection}/{id}");
+    let path = format!("{}/{id}", plain(collection));
     let items = state.settings().profile.kinds.items(service, &path);
     let own = items.into_iter().find(|item| item.below.is_empty() && item.kind.name == kind)?;
     Some(Name::new(service, own.name))
@@ -541,11 +541,11 @@ pub(in crate::replicas) fn is_storable(kept: &Kept) -> bool {
 /// Whether a write is to this resource, or makes it in its collection: for a resource nothing else is executed,
 /// whatever another site says that its write is.
 pub(super) fn is_to(kept: &Kept, meta: &replica::Meta) -> bool {
-    let (name, path) = (Name::from(meta), kept.path.trim_end_matches('/'));
+    let (name, path) = (Name::from(meta), plain(kept.path.trim_end_matches('/')));
     let collection = name.path().rsplit_once('/').map_or("", |(collection, _)| collection);
     let made_there = || if collection.is_empty() { path.is_empty() } else { path.ends_with(collection) };
     let there = is_at(kept, &name) || kept.method == "POST" && made_there();
-    kept.service == name.service() && there && !has_dots(path) && !has_dots(&kept.below)
+    kept.service == name.service() && there && !has_dots(&path) && !has_dots(&kept.below)
 }
 
 /// Whether a write of this class can be sent so: only what makes a resource is sent to its collection, whatever another
@@ -556,7 +556,7 @@ fn is_of(class: &Class, kept: &Kept, name: &Name) -> bool {
 
 /// Whether a write is to the resource itself, and not to its collection.
 fn is_at(kept: &Kept, name: &Name) -> bool {
-    kept.path.trim_end_matches('/').ends_with(name.path())
+    plain(kept.path.trim_end_matches('/')).ends_with(name.path())
 }
 
 /// A request of Archipel's own with a body.
