@@ -14,6 +14,7 @@ use http_body_util::{BodyExt, Collected, Limited};
 use profile::{Kind, NamedBy};
 use serde_json::Value;
 
+use super::understand::plain;
 use super::walk::{At, Outcome, refuse};
 use super::{Name, Replicas};
 use crate::body::LegBody;
@@ -75,7 +76,7 @@ impl At<'_> {
             return None;
         }
         let (service, profile) = (&self.service.name, &self.state.settings().profile);
-        let item = format!("{path}/x");
+        let item = format!("{}/x", plain(path).trim_end_matches('/'));
         let items = profile.kinds.items(service, &item);
         let collection = Name::new(service, items.first()?.name).with_id("");
         let forms = &replicas.known.forms;
