@@ -50,6 +50,7 @@ async fn judged(judge: Option<&Judge>, response: Response<AnswerBody>, until: In
         (response, None)
     };
     let finding = match judge.fails(status, body.as_deref()) {
+        None if judge.finds_nothing(status, body.as_deref()) => Finding::Nothing,
         None => Finding::Usual,
         Some(false) => Finding::Fails,
         Some(true) => Finding::NoEffect,

@@ -403,6 +403,27 @@ impl Sources {
     }
 }
 
+/// The empty list of what was looked up, where no site has any of it; nothing where more sites failed than a list may
+/// lack.
+pub(crate) fn found_nothing(
+    reply: Reply,
+    failure: Failure,
+    asked: &[Asked],
+    is_list: bool,
+    strict: bool,
+) -> Option<Response<AnswerBody>> {
+    let partial = !matches!(failure, Failure::Nothing | Failure::NotFound);
+    if partial && (strict || !is_list || !matches!(failure, Failure::Unavailable | Failure::TimedOut)) {
+        return None;
+    }
+    let mut response = reply.answer;
+    if is_list {
+        as_merged(response.headers_mut(), "link", partial);
+    }
+    said::put_from(response.headers_mut(), asked, Some(&reply.site));
+    Some(response)
+}
+
 /// What becomes of answers without a body: the nearest's, which says if a site is missing.
 fn nothing(chosen: Chosen, strict: bool) -> Made {
     let Chosen { legs, partial, asked, .. } = chosen;

@@ -9,8 +9,10 @@ mod answers;
 mod effect;
 mod elements;
 mod identity;
+mod ids;
 mod kinds;
 mod lists;
+mod lookup;
 mod owner;
 mod path;
 mod probe;
@@ -29,8 +31,10 @@ pub use answers::{Fails, Judge};
 pub use effect::DryRun;
 pub use elements::{Elements, Members, element, field_at};
 pub use identity::{Find, Identity, Issue, Lookup, Owned, Says, Template, Validate};
+pub use ids::IdForm;
 pub use kinds::{Class, Deletion, Doubt, Item, Kind, Kinds, NamedBy, Rule};
 pub use lists::{List, Lists, Next, Paging, Sort, Totals};
+pub use lookup::LookupQuery;
 pub use owner::Owner;
 pub use probe::{Marker, MarkerList, Probe, Taken, Upload};
 pub use propagation::{Form, Header, Origin, Propagation, ServiceToken};
@@ -197,8 +201,12 @@ impl Profile {
 
     /// What judges the answers to a request, if the profile has anything to say of them.
     #[must_use]
-    pub fn judge(&self, service: &str, method: &str, path: &str) -> Option<Judge> {
-        Judge::of(self.fails.iter().filter(|fails| fails.fits(service, method, path)))
+    pub fn judge(&self, service: &str, method: &str, path: &str, query: Option<&str>) -> Option<Judge> {
+        let rules = self.fails.iter().filter(|fails| fails.fits(service, method, path));
+        let looks_up = query.filter(|_| method == "GET" && self.lists.look_up());
+        let list =
+            looks_up.and_then(|query| self.lists.of(service, path).filter(|list| list.is_lookup(query)));
+        Judge::of(rules, list)
     }
 
     /// How the outcome of a request is learned, where its answer may not tell yet.

@@ -34,6 +34,7 @@ mod standing;
 mod timeouts;
 mod tls;
 mod tokens;
+mod unsafe_ids;
 mod upgrade;
 mod versions;
 
