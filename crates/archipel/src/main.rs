@@ -27,7 +27,7 @@ use scope::{Diagnostic, Style};
 
 /// Geo-distributes applications that were never written for it.
 #[derive(Parser)]
-#[command(name = "archipel", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "archipel", version, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -117,6 +117,8 @@ enum Failure {
     Config(Box<Faults>),
     /// A scenario of the demo failed: exit status 1.
     Demo(String),
+    /// Somebody ended it: exit status 130, as a shell has it.
+    Interrupted,
     /// The system said no: exit status 1.
     Io(io::Error),
 }
@@ -135,6 +137,7 @@ impl Failure {
                 let _ = print(lines);
                 return ExitCode::FAILURE;
             }
+            Failure::Interrupted => return ExitCode::from(130),
             // Whoever read the output has stopped reading: there is nobody to tell.
             Failure::Io(error) if error.kind() == io::ErrorKind::BrokenPipe => return ExitCode::FAILURE,
             Failure::Io(error) => (format!("error: {error}"), 1),
@@ -154,6 +157,12 @@ impl From<Diagnostic> for Failure {
 fn print(line: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{line}").and_then(|()| stdout.flush()).map_err(Failure::Io)
+}
+
+/// Says what may not be meant, and goes on.
+fn warn(line: &str) {
+    // If nobody reads it, the work goes on all the same.
+    let _ = writeln!(io::stderr().lock(), "warning: {line}");
 }
 
 /// Says something to whoever runs this, with the time; standard output is for what was asked for.

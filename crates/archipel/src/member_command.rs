@@ -32,8 +32,15 @@ impl JoinCommand {
     pub(crate) fn run(self) -> Result<String, Failure> {
         let answer =
             self.running.ask(Method::POST, "/v1/join", Some(json!({ "addresses": self.addresses })))?;
+        let Some(site) = answer.get("answered").and_then(Value::as_str) else {
+            return Err(Failure::Io(std::io::Error::other(format!(
+                "nobody answered at {} within 5 s; it is asked again every now and then\n\
+                 help: does an Archipel of the same authority run there, and do TCP and UDP pass to that port?",
+                self.addresses.join(", ")
+            ))));
+        };
         let count = answer.get("sites").and_then(Value::as_array).map_or(0, Vec::len);
-        Ok(format!("asked; {count} sites are known now, see `archipel sites`"))
+        Ok(format!("{site} answered; {count} sites are known now, see `archipel sites`"))
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use archipel::admin::{self, Admin};
 use archipel::assemble;
-use archipel::config::{Config, Error};
+use archipel::config::{Config, Error, needs_restart};
 use archipel::members::Members;
 use clap::Args;
 use mesh::Mesh;
@@ -120,25 +120,6 @@ async fn alone(mut mesh: Arc<Mesh>) -> Result<Mesh, Failure> {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
     Err(Failure::Io(io::Error::other("the mesh is in use, and what is in flight is not waited for")))
-}
-
-/// The keys whose change a running process does not follow: they are fixed when it starts.
-fn needs_restart(old: &Config, new: &Config) -> Vec<&'static str> {
-    let changed = [
-        ("site", old.site != new.site),
-        ("profile", old.profile != new.profile),
-        ("state", old.state != new.state),
-        ("threads", old.threads != new.threads),
-        (
-            "link.listen",
-            old.link.as_ref().map(|link| link.listen) != new.link.as_ref().map(|link| link.listen),
-        ),
-        ("audit", old.audit != new.audit),
-        ("limits.records_per_sender", old.limits.records_per_sender != new.limits.records_per_sender),
-        ("limits.record_lifetime", old.limits.record_lifetime != new.limits.record_lifetime),
-        ("timeouts.drain", old.timeouts.drain != new.timeouts.drain),
-    ];
-    changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
 }
 
 fn announce(config: &Config, mesh: &Mesh) {

@@ -51,7 +51,7 @@ pub const NAMES: [&str; 5] = ["A", "B", "C", "D", "E"];
 
 const PROFILE: &str = "description = 'images'\n[propagation]\ntracestate = true\n[lists]\nid = 'id'\ntag = 'scope_site'\n\
     [lists.paging]\nnext = [{ member = 'next' }]\n\
-    [[kinds]]\nname = 'image'\nservice = 'image'\npath = '/images'\n\
+    [[kinds]]\nname = 'image'\nservice = 'image'\npath = '/images'\nids = 'uuid'\n\
     elements = [{ below = '/labels', member = '/tags' }, { below = '/specs', member = '/specs', map = '/specs' }]\n";
 
 /// What it says of writes, and where services keep the names of operations: of the one that made an image, and of each addition.

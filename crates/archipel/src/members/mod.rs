@@ -12,6 +12,7 @@ pub mod show;
 mod view;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -20,6 +21,7 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use link::Identity;
 use mesh::{Backstage, Mesh, Question, Reply};
+use scope::Site;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 
@@ -66,6 +68,8 @@ pub enum Order {
 /// What the thread is told.
 enum Command {
     Order(Order, oneshot::Sender<Result<(), String>>),
+    /// The site that answers at one of these addresses from now on, once one does.
+    Meet(Vec<SocketAddr>, oneshot::Sender<Site>),
     /// Another site's state, and where to put ours.
     Sync {
         question: Question,
@@ -149,6 +153,19 @@ impl Members {
         outcome.await.unwrap_or_else(|_| {
             Err("this site has no link to others: there is no [link] in its configuration".to_owned())
         })
+    }
+
+    /// Waits for a site that answers at one of these addresses from now on, or that is met meanwhile. Nothing, if none does
+    /// within `patience`.
+    pub fn met(
+        &self,
+        addresses: Vec<SocketAddr>,
+        patience: Duration,
+    ) -> impl Future<Output = Option<Site>> + use<> {
+        let (reply, met) = oneshot::channel();
+        // Sent now, not when it is waited for: an order that follows is carried out after it.
+        let _ = self.commands.send(Command::Meet(addresses, reply));
+        async move { tokio::time::timeout(patience, met).await.ok()?.ok() }
     }
 
     /// Keeps this mesh's view of the sites up to date from now on.

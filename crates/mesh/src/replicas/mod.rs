@@ -9,6 +9,7 @@ mod answer;
 pub(crate) mod copies;
 mod counts;
 mod exact;
+mod forms;
 mod forward;
 pub(crate) mod group;
 pub(crate) mod keeper;

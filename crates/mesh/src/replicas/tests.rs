@@ -42,7 +42,7 @@ const LOCAL: &str = "11111111-2222-4333-8444-555555555555";
 const PROFILE: &str = "description = 'test'\n\
     [[dry_runs]]\nparameter = 'dryRun'\nvalues = ['All']\n\
     [propagation]\nsender = ['x-token']\nheaders = [{ name = 'x-request-id', form = 'hex' }]\n\
-    [[kinds]]\nname = 'image'\npath = '/images'\ncreate_doubt = 'probe'\n\
+    [[kinds]]\nname = 'image'\npath = '/images'\nids = 'uuid'\ncreate_doubt = 'probe'\n\
     [[kinds]]\nname = 'tag'\npath = '/tags'\nnamed_by = 'client'\n\
     [[kinds]]\nname = 'flavor'\npath = '/flavors'\nnamed_by = 'body'\nid = '/flavor/id'\nunnamed = ['auto']\n\
     create_doubt = 'probe'\n\

@@ -88,6 +88,20 @@ pub(crate) fn understand<'k>(
     Meaning::Ordinary
 }
 
+/// The path of a replicated resource with the id that the service here has for it, where that is no UUID: those are replaced
+/// wherever they are.
+pub(crate) fn localized(kinds: &Kinds, service: &str, path: &str, known: &Known) -> Option<String> {
+    let path = plain(path);
+    for item in kinds.items(service, &path) {
+        let name = Name::new(service, item.name);
+        let Seen::Replicated(place) = known.look_up(&name) else { continue };
+        let local = place.local.filter(|local| *local != name && !ids::is_uuid(local.id()))?;
+        let (collection, _) = item.path.rsplit_once('/')?;
+        return Some(format!("{collection}/{}{}", local.id(), item.below));
+    }
+    None
+}
+
 /// The method that a request counts by: a dry run only asks, as a GET does.
 pub(crate) fn counted(profile: &Profile, service: &str, head: &Parts) -> Method {
     let dry = profile.is_dry_run(service, head.uri.query());

@@ -236,6 +236,11 @@ impl<'a> At<'a> {
         body: LegBody,
         speaker: Option<&Speaker>,
     ) -> Outcome {
+        let kinds = &self.state.settings().profile.kinds;
+        let path = understand::localized(kinds, &self.service.name, head.uri.path(), &replicas.known);
+        if let Some(path) = path {
+            taken::set_path(&mut head, &path);
+        }
         let Some(rewriting) = Rewriting::of(&replicas.known, &self.service.name, self.here()) else {
             return leg::local(self.core, self.state, self.service, head, body, self.carried, speaker).await;
         };
@@ -533,6 +538,12 @@ impl<'a> At<'a> {
     async fn keep(self, replicas: &Replicas, work: &Work<'_>) -> Outcome {
         let (settings, name) = (self.state.settings(), &self.service.name);
         let Work { understood, head, body, .. } = work;
+        if let Subject::New { naming: Naming::FirstReplica, .. } = &understood.subject {
+            let (kind, path) = (understood.kind, &understood.path);
+            if let Some(outcome) = Box::pin(self.refuse_unknown_form(replicas, kind, path, head)).await {
+                return outcome;
+            }
+        }
         let rewriting = Rewriting::of(&replicas.known, name, self.here());
         let by = match Box::pin(taken::sender(self.core, self.state, name, &head.headers)).await {
             Ok(by) => by,

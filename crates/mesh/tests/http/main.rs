@@ -35,6 +35,7 @@ mod streams;
 mod timeouts;
 mod tls;
 mod tokens;
+mod unsafe_ids;
 mod upgrade;
 mod versions;
 

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 
-use mesh::Replication;
+use mesh::{Replication, Settings};
+use profile::Profile;
 use sample::image::{Image, Settings as ImageSettings};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -17,6 +19,21 @@ struct World {
     isles: Isles,
     services: Vec<sample::Handle>,
     _directory: TempDir,
+}
+
+/// The site keeps replicas, below this directory.
+pub fn replicating(settings: &mut Settings, root: &Path) {
+    let directory = root.join(settings.site.name());
+    std::fs::create_dir_all(&directory).unwrap();
+    settings.replication = Some(Replication {
+        accept_from: None,
+        directory,
+        quota: 1 << 20,
+        inline: 1 << 16,
+        // These services ask for none.
+        credentials: BTreeMap::from([("image".to_owned(), Vec::new())]),
+        webhook: None,
+    });
 }
 
 fn ask(mut client: Conn, line: &str, scope: &str, body: &str) -> Message {
@@ -50,17 +67,8 @@ impl World {
             if replication_at.contains(&settings.site.name()) {
                 return;
             }
-            let directory = root.join(settings.site.name());
-            std::fs::create_dir_all(&directory).unwrap();
-            settings.replication = Some(Replication {
-                accept_from: None,
-                directory,
-                quota: 1 << 20,
-                inline: 1 << 16,
-                // These services ask for none.
-                credentials: BTreeMap::from([("image".to_owned(), Vec::new())]),
-                webhook: None,
-            });
+            settings.profile.kinds = Profile::named("sample").unwrap().kinds;
+            replicating(settings, &root);
         });
         isles.acquaint();
         World { isles, services, _directory: directory }

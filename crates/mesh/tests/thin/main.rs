@@ -59,6 +59,8 @@ mod timeouts;
 mod tls;
 #[path = "../http/tokens.rs"]
 mod tokens;
+#[path = "../http/unsafe_ids.rs"]
+mod unsafe_ids;
 #[path = "../http/upgrade.rs"]
 mod upgrade;
 mod ways;

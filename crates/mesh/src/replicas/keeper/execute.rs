@@ -7,9 +7,10 @@ use http::header::{CONTENT_LENGTH, LOCATION};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body_util::{BodyExt, Collected, Limited};
+use ids::is_uuid;
 use plan::Sent;
 use profile::Kind;
-use replica::{Authority, Body, Class, Execution, How, Level, LocalId, Operation, Outcome, Who};
+use replica::{Authority, Body, Class, Execution, How, Level, LocalId, OpId, Operation, Outcome, Who};
 use scope::Site;
 use serde_json::Value;
 use spool::{Id, Spool};
@@ -37,7 +38,6 @@ pub(super) const ANSWER_BYTES: usize = 16 << 20;
 /// The longest body, headers and name of a write that are kept: records of the store are larger than all of them.
 const LONGEST_WRITE: usize = 32 << 20;
 const LONGEST_HEADERS: usize = 1 << 20;
-const LONGEST_ID: usize = 256;
 pub(super) const LONGEST_NAME: usize = 4 << 10;
 
 /// About what an operation takes in memory, whatever its body.
@@ -274,7 +274,8 @@ impl Job {
     /// The ids of the service here, its own for this resource among them.
     fn ids(&self, service: &str) -> ids::Table {
         let mut ids = ids_of(&self.core, service);
-        if let Some(local) = self.local.as_ref().map(Name::from).filter(|_| !self.chosen) {
+        let local = self.local.as_ref().map(Name::from).filter(|local| !self.chosen && is_uuid(local.id()));
+        if let Some(local) = local {
             let _ = ids.insert(Name::from(&self.operation.resource).id(), local.id());
         }
         ids
@@ -295,9 +296,21 @@ impl Job {
             Some(name) => Outcome::Done { status, local: Some(LocalId::from(&name)) },
             // Half an answer does not say what was made.
             None if response.is_none() => Outcome::Unknown,
-            None => Outcome::Done { status, local: None },
+            None => {
+                note_unnamed(&self.core, &self.execution.op);
+                Outcome::Done { status, local: None }
+            }
         }
     }
+}
+
+/// Writes down that a service gave what it made no id, or one that another site's service may give to something else.
+pub(super) fn note_unnamed(core: &Core, op: &OpId) {
+    core.shared.audit.write(&serde_json::json!({
+        "replicas": "the answer of the service has no UUID for what it made: that is an ordinary resource of this site, and \
+                     the operation is in doubt until you settle it",
+        "operation": op.to_string(),
+    }));
 }
 
 /// The service has something else under the name that a client chose at another site.
@@ -380,11 +393,9 @@ pub(super) fn said_id(kind: &Kind, location: Option<&HeaderValue>, body: Option<
     said.or_else(linked)
 }
 
-/// The name of a resource with this id. `None`: no service's id is so.
+/// The name of a resource with this id. `None`: it is no UUID. Another site's service may give any other to something else.
 pub(super) fn named(state: &State, service: &str, kind: &str, collection: &str, id: &str) -> Option<Name> {
-    let is_plain =
-        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~' | b':');
-    if id.is_empty() || id.len() > LONGEST_ID || !id.bytes().all(is_plain) {
+    if !is_uuid(id) {
         return None;
     }
     let path = format!("{}/{id}", plain(collection));

@@ -106,6 +106,11 @@ impl Isles {
         self.meshes.iter().map(Mesh::in_flight).collect()
     }
 
+    /// The operations in doubt at a site.
+    pub fn in_doubt(&self, index: usize) -> usize {
+        run(self.meshes[index].replication().unwrap().in_doubt()).unwrap().len()
+    }
+
     /// The names that are reserved, as each site sees it.
     pub fn reservations(&self) -> Vec<Reservation> {
         let of = |mesh: &Mesh| run(async { mesh.replication()?.reservations().await.ok() });
