@@ -37,7 +37,7 @@ impl Stage {
             images.iter().map(|image| sample::Handle::spawn_thread(image.clone(), any).unwrap()).collect();
         let addresses: Vec<_> = services.iter().map(sample::Handle::address).collect();
         let tables = "[timeouts]\nconnect = \"300ms\"\n[replication]\nquota_mib = 64\ninline_bytes = 1024\n";
-        let common = Common { service: "image", head: "profile = \"rest\"\n", tables };
+        let common = Common { service: "image", head: "profile = \"sample\"\n", tables };
         let fleet = Fleet::start(&common, &addresses);
         let scope = [("x-scope", scope), ("content-type", "application/json")];
         let made = ask(fleet.address(0), "POST", "/images", &scope, "{\"name\": \"one\"}").unwrap();

@@ -26,10 +26,12 @@ net = []
 name = "network"
 service = "net"
 path = "/networks"
+ids = "uuid"
 [[kinds]]
 name = "subnet"
 service = "net"
 path = "/subnets"
+ids = "uuid"
 "#;
 
 /// One site's service: what it has, by kind and id.

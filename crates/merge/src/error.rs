@@ -83,6 +83,12 @@ pub enum Broken {
     },
     /// A page whose successor is told in a header is larger than may be.
     Held,
+    /// The profile says that it is a list, and no source had one of that shape.
+    NotAList,
+    /// It has more different texts or numbers than may be remembered.
+    Values,
+    /// Texts or numbers come in pages and in no order that is known: whether a later page repeats one cannot be told.
+    ValuesPaged,
 }
 
 impl fmt::Display for Broken {
@@ -95,6 +101,15 @@ impl fmt::Display for Broken {
                 f.write_str("`^` needs all items of each site, and a site tells them in pages")
             }
             Broken::Held => f.write_str("the page is too large: ask for fewer items"),
+            Broken::NotAList => f.write_str(
+                "the profile says that this is a list, and no site's answer is one of that shape: correct its `items`, or \
+                 say `merge = false`",
+            ),
+            Broken::Values => f.write_str("too many different texts or numbers to tell each once"),
+            Broken::ValuesPaged => f.write_str(
+                "texts or numbers in pages are told once only in an order: say it in `sort.default` of the profile, or ask \
+                 without a limit",
+            ),
         }
     }
 }

@@ -108,7 +108,10 @@ impl Fields {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
+    /// A list in a list.
     NoObject,
+    /// A text, a number or a word: what identifies it is itself.
+    Value,
     /// An object that tells its site already.
     Tagged,
     Object {
@@ -117,14 +120,25 @@ enum Form {
 }
 
 impl Item {
-    /// A field that was wanted beside the id, counted from 1, if the item has it.
+    /// A field that was wanted beside the id, counted from 1, if the item has it. A text or a number is each field of itself.
     pub(crate) fn field(&self, field: usize) -> Option<&Value> {
+        if let (Form::Value, Id::Read(value)) = (self.form, &self.fields.id) {
+            return Some(value);
+        }
         self.fields.rest.get(field.checked_sub(1)?)?.as_ref()
+    }
+
+    /// The text or the number that it is, as JSON with one spelling; `true`, `false` and `null` are such, too.
+    pub(crate) fn value(&self) -> Option<String> {
+        match &self.fields.id {
+            Id::Read(value) if self.form == Form::Value => Some(value.to_string()),
+            _ => None,
+        }
     }
 
     /// Looks for its mark, which is told to nobody.
     pub(crate) fn look_for(&mut self, mark: &Mark) {
-        self.marked = mark.find(&self.bytes).filter(|_| self.form != Form::NoObject);
+        self.marked = mark.find(&self.bytes).filter(|_| !matches!(self.form, Form::NoObject | Form::Value));
     }
 
     pub(crate) fn is_marked(&self) -> bool {
@@ -212,12 +226,19 @@ impl Reading {
 
     /// The item, once it is whole.
     pub(crate) fn item(self, bytes: Bytes) -> Item {
-        let form = match bytes.first() {
-            Some(b'{') if self.is_tagged => Form::Tagged,
-            Some(b'{') => Form::Object { empty: !self.has_members },
-            _ => Form::NoObject,
-        };
-        Item { bytes, fields: self.fields, form, marked: None }
+        let (mut fields, mut form) = (self.fields, Form::NoObject);
+        match bytes.first() {
+            Some(b'{') if self.is_tagged => form = Form::Tagged,
+            Some(b'{') => form = Form::Object { empty: !self.has_members },
+            Some(b'[') | None => {}
+            Some(_) => {
+                if let Some(value) = read(&bytes) {
+                    fields.set(0, Some(value));
+                    form = Form::Value;
+                }
+            }
+        }
+        Item { bytes, fields, form, marked: None }
     }
 }
 

@@ -81,7 +81,7 @@ impl Marking {
                 Look::Undecided => return Ok(()),
                 Look::List(shape) => Some(shape),
                 // What is wrong with it, its reader says.
-                Look::NotAList | Look::Fault(_) => None,
+                Look::NotAList | Look::OneResource | Look::Fault(_) => None,
             };
             let held = Bytes::from(std::mem::take(held));
             let Some(shape) = shape else {

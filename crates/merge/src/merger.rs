@@ -103,6 +103,8 @@ pub struct Merger {
     logged: usize,
     copies: Copies,
     header: Option<(String, String)>,
+    /// What is no list is certainly one resource.
+    is_one: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,6 +168,7 @@ impl Merger {
             logged: 0,
             copies: Copies::default(),
             header: None,
+            is_one: false,
         }
     }
 
@@ -301,6 +304,12 @@ impl Merger {
         self.header.as_ref().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
+    /// Whether what is no list has an id of its own. If not, sites may have told different things.
+    #[must_use]
+    pub fn is_one_resource(&self) -> bool {
+        self.is_one
+    }
+
     /// What was pushed of a source, as it was, where the answer is no list.
     pub fn take_raw(&mut self, source: usize) -> Vec<Bytes> {
         let Some(slot) = self.slot(source) else { return Vec::new() };
@@ -373,8 +382,7 @@ impl Merger {
                     }
                 }
                 Ready::Head if self.page.order.is_none() => {
-                    self.tell(index);
-                    return Ok(Progress::Going);
+                    return self.tell(index).map(|()| Progress::Going);
                 }
                 Ready::Head => {
                     self.unready.pop();
@@ -390,23 +398,25 @@ impl Merger {
             None => self.phase = Phase::Closing,
             Some(Reverse((_, index))) => {
                 self.unready.push(index);
-                self.tell(index);
+                self.tell(index)?;
             }
         }
         Ok(Progress::Going)
     }
 
     /// Writes a slot's item, unless another source tells it.
-    fn tell(&mut self, index: usize) {
-        let Some(slot) = self.slots.get_mut(index) else { return };
+    fn tell(&mut self, index: usize) -> Result<(), Broken> {
+        let Some(slot) = self.slots.get_mut(index) else { return Ok(()) };
         // A slot may have failed since it had this item.
-        let Some(item) = slot.tell() else { return };
-        if self.is_left_out(index, &item) {
-            return self.log(index, item);
+        let Some(item) = slot.tell() else { return Ok(()) };
+        if self.is_left_out(index, &item) || !self.is_new_value(&item)? {
+            self.log(index, item);
+            return Ok(());
         }
-        let Some(slot) = self.slots.get_mut(index) else { return };
+        let Some(slot) = self.slots.get_mut(index) else { return Ok(()) };
         let Telling::Told(tag) = self.copies.look(slot.last(), self.list.tag.as_ref()) else {
-            return self.log(index, item);
+            self.log(index, item);
+            return Ok(());
         };
         slot.written += 1;
         if self.items == 0 {
@@ -417,6 +427,16 @@ impl Merger {
         self.items += 1;
         item.write(tag.as_deref().or(slot.tag.as_deref()), &mut self.out);
         self.log(index, item);
+        Ok(())
+    }
+
+    /// Whether a text or a number is told for the first time: lists of these are sets.
+    fn is_new_value(&mut self, item: &Item) -> Result<bool, Broken> {
+        let Some(value) = item.value() else { return Ok(true) };
+        if self.page.limit.is_some() && self.page.order.is_none() && self.slots.len() > 1 {
+            return Err(Broken::ValuesPaged);
+        }
+        self.copies.is_new(value, &self.limits)
     }
 
     /// Whether an item that its slot has just told is another's to tell.

@@ -15,6 +15,8 @@ pub(crate) enum Look {
     Undecided,
     List(Shape),
     NotAList,
+    /// It has an id of its own.
+    OneResource,
     Fault(Fault),
 }
 
@@ -52,7 +54,7 @@ impl Probe {
 pub(crate) fn guess(bytes: &[u8], list: &List, limits: &Limits) -> Option<Shape> {
     match look(bytes, Close::Guess, list, limits) {
         Look::List(shape) => Some(shape),
-        Look::Undecided | Look::NotAList | Look::Fault(_) => None,
+        Look::Undecided | Look::NotAList | Look::OneResource | Look::Fault(_) => None,
     }
 }
 
@@ -119,7 +121,7 @@ fn members(mut rest: &[u8], close: Close, list: &List, limits: &Limits) -> Look 
                 };
             }
             Some(_) => {}
-            None if name == list.id => return Look::NotAList,
+            None if name == list.id => return Look::OneResource,
             None if is_links(&name) => {}
             None => found.note(name, rest),
         }

@@ -28,6 +28,57 @@ fn an_item_that_says_its_site_and_one_that_is_no_object_stay_as_they_are() {
 }
 
 #[test]
+fn texts_and_numbers_are_a_set_in_the_sources_order() {
+    let merged =
+        merge(&rest(), "", &[r#"["b","a",1,"a",null]"#, r#"["c","\u0061",1,1.0,null]"#, r#"[true,"d"]"#]);
+    assert_eq!(merged.text(), r#"["b","a",1,null,"c",1.0,true,"d"]"#);
+    let unique = Merged::Unique(vec![Merged::Source(0), Merged::Source(1)]);
+    let answers = [Answer::from(r#"["a","b",1]"#), Answer::from(r#"["b","c"]"#)];
+    assert_eq!(merge_with(&rest(), &unique, "", &answers, None).text(), r#"["a",1,"c"]"#);
+}
+
+#[test]
+fn texts_in_pages_are_told_once_in_their_order_and_not_at_all_without_one() {
+    let text = "description = 'x'\n[[lists.kinds]]\npaths = ['/things']\nitems = 'names'\nsort = { default = ['name'] }\n\
+                paging = { limit = 'n', marker = 'last', next = [{ header = 'link' }], guess = true }";
+    let list = Profile::read(text).unwrap().lists.of("s", "/things").unwrap();
+    let all = [["a", "b", "d", "f"], ["b", "c", "d", "e"]];
+    let (mut query, mut told) = ("n=2".to_owned(), Vec::new());
+    for _ in 0..8 {
+        let page = plan(&list, &union(2), &query, 2).unwrap();
+        let answers = [0, 1].map(|source| {
+            let asked = page.query(source).unwrap_or("n=0");
+            let number = |name: &str| asked.split('&').find_map(|pair| pair.strip_prefix(name));
+            let (count, after) = (number("n=").unwrap().parse().unwrap(), number("last=").unwrap_or(""));
+            let names: Vec<&str> = all[source].into_iter().filter(|name| *name > after).take(count).collect();
+            Answer::from(serde_json::json!({ "names": names }).to_string().as_str())
+        });
+        let merged = merge_with(&list, &union(2), &query, &answers, None);
+        let names = merged.json()["names"].as_array().unwrap().clone();
+        told.extend(names.iter().map(|name| name.as_str().unwrap().to_owned()));
+        let Some(link) = merged.header else { break };
+        query = link.split_once('?').unwrap().1.split_once('>').unwrap().0.to_owned();
+    }
+    assert_eq!(told, ["a", "b", "c", "d", "e", "f"]);
+    let unsorted = profile::List { sort: None, ..list };
+    let answers = [r#"{"names":["a"]}"#, r#"{"names":["a"]}"#];
+    assert_eq!(merge(&unsorted, "n=1", &answers).end, Err(Broken::ValuesPaged));
+    assert_eq!(merge(&unsorted, "", &answers).text(), r#"{"names":["a"]}"#);
+}
+
+#[test]
+fn declared_list_of_another_shape_is_left_out_and_alone_an_error() {
+    let list = openstack("image", "/v2/images");
+    let merged = merge(&list, "", &[r#"{"id":"x"}"#, r#"{"images":[{"id":1}]}"#]);
+    assert_eq!(merged.failures, [(0, Fault::Shape)]);
+    assert_eq!(merged.json()["images"].as_array().unwrap().len(), 1);
+    for body in ["17", "{}", r#"{"images":{}}"#] {
+        assert_eq!(merge(&list, "", &[body, body]).end, Err(Broken::NotAList), "{body}");
+    }
+    assert_eq!(merge(&list, "", &["{", "{"]).end, Err(Broken::Nothing));
+}
+
+#[test]
 fn an_object_with_one_array_of_objects_is_a_list_with_the_first_sites_envelope() {
     let merged = merge(
         &rest(),

@@ -20,13 +20,18 @@ pub(crate) const TOLD: HeaderName = HeaderName::from_static("archipel-told");
 
 /// Adds the header, if any site was asked. What was told of replicas stays.
 pub(crate) fn put(headers: &mut HeaderMap, asked: &[Asked]) {
+    put_from(headers, asked, None);
+}
+
+/// The same, and says whose answer it is, where several were asked for one and were not merged.
+pub(crate) fn put_from(headers: &mut HeaderMap, asked: &[Asked], from: Option<&Site>) {
     let told = if headers.contains_key(TOLD) { headers.get(SCOPE_SITES) } else { None };
     let told = told.and_then(|told| told.to_str().ok()).unwrap_or_default().to_owned();
     let is_told = |asked: &&Asked| !told.is_empty() && told.contains(&format!("\"{}\"", asked.site));
     let asked = || asked.iter().filter(|asked| !is_told(asked));
-    let mut text = list(asked());
+    let mut text = list(asked(), from);
     if text.len() + told.len() > LONGEST {
-        text = list(asked().filter(|asked| failed(asked)));
+        text = list(asked().filter(|asked| failed(asked) || from == Some(&asked.site)), from);
     }
     if !text.is_empty() && !told.is_empty() {
         text.push_str(", ");
@@ -88,7 +93,7 @@ fn failed(asked: &Asked) -> bool {
     }
 }
 
-fn list<'a>(asked: impl Iterator<Item = &'a Asked>) -> String {
+fn list<'a>(asked: impl Iterator<Item = &'a Asked>, from: Option<&Site>) -> String {
     let mut text = String::with_capacity(64);
     for asked in asked {
         if !text.is_empty() {
@@ -102,6 +107,9 @@ fn list<'a>(asked: impl Iterator<Item = &'a Asked>) -> String {
         };
         if let Some(elapsed) = asked.elapsed {
             let _ = write!(text, ";ms={}", elapsed.as_millis());
+        }
+        if from == Some(&asked.site) {
+            text.push_str(";answer");
         }
     }
     text

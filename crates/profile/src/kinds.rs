@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::elements::{Elements, Members, field_at};
+use crate::ids::IdForm;
 use crate::owner::Owner;
 use crate::path::{Pattern, segments};
 use crate::probe::Probe;
@@ -28,6 +29,8 @@ pub struct Kind {
     /// Who gives it its id.
     #[serde(default)]
     pub named_by: NamedBy,
+    /// The form of the ids that its service gives. None: it is learnt from what the collection has.
+    pub ids: Option<IdForm>,
     /// Members that each site's service makes up itself, as JSON pointers: outside comparisons and copies.
     #[serde(default)]
     pub generated: Vec<String>,
@@ -75,7 +78,7 @@ pub struct Kind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NamedBy {
-    /// The service, which chooses a UUID.
+    /// The service, in the form that [`Kind::ids`] says.
     #[default]
     Service,
     /// Its client, by a PUT to the new address. A POST to the collection can be sent so too.
@@ -199,6 +202,11 @@ impl Kind {
         if !self.fields.is_empty() && !self.fields.starts_with('/') {
             return Some("a JSON pointer starts with `/`");
         }
+        if self.ids.is_some() && self.named_by != NamedBy::Service {
+            return Some(
+                "`ids` is for what its service names: ids that clients choose are the same at every site",
+            );
+        }
         if !self.unnamed.is_empty() && self.named_by != NamedBy::Body {
             return Some("`unnamed` is for ids that are chosen in the body");
         }
@@ -266,6 +274,14 @@ impl Kind {
                     None => is_itself(below),
                 }
         })
+    }
+
+    /// Whether it is known what a request with this method does to one, or to something below it: the usual ones, and those
+    /// of which the profile says it.
+    #[must_use]
+    pub fn knows(&self, method: &str, below: &str) -> bool {
+        const USUAL: [&str; 8] = ["GET", "HEAD", "OPTIONS", "TRACE", "POST", "PUT", "PATCH", "DELETE"];
+        USUAL.contains(&method) || self.own(method, below).is_some()
     }
 
     /// The paths below it that are known to be written: the first segment of each.
@@ -568,6 +584,8 @@ mod tests {
     fn kinds_that_cannot_be_meant_are_refused() {
         for (text, why) in [
             ("unnamed = ['auto']", "`unnamed` is for ids"),
+            ("named_by = 'client'\nids = 'uuid'", "`ids` is for what its service names"),
+            ("ids = 'snowflake'", "unknown variant `snowflake`, expected"),
             ("because = 'x'", "`because` says why"),
             ("needs = { '/a' = 'x' }", "`owner` and `needs` are for"),
         ] {

@@ -2,7 +2,7 @@
 //! benchmarks put a mesh in front of.
 //!
 //! Two services, in the manner of OpenStack: [`image`] stores blobs, and [`compute`] makes servers from
-//! them by asking `image`. [`wan`] is a TCP link with delay, jitter and bandwidth that can be cut.
+//! them by asking `image`. A third, [`records`], stores documents, under ids as applications make them. [`wan`] is a TCP link with delay, jitter and bandwidth that can be cut.
 //!
 //! Invariant: the application knows nothing of sites, scopes or meshes. It is configured with the
 //! address of the service that it calls, and passes trace context on as any traced application does.
@@ -17,6 +17,7 @@ mod faults;
 mod http;
 mod id;
 pub mod image;
+pub mod records;
 mod server;
 mod trace;
 pub mod wan;

@@ -54,7 +54,7 @@ pub const NAMES: [&str; 5] = ["A", "B", "C", "D", "E"];
 
 const PROFILE: &str = "description = 'images'\n[propagation]\ntracestate = true\n[lists]\nid = 'id'\ntag = 'scope_site'\n\
     [lists.paging]\nnext = [{ member = 'next' }]\n\
-    [[kinds]]\nname = 'image'\nservice = 'image'\npath = '/images'\n\
+    [[kinds]]\nname = 'image'\nservice = 'image'\npath = '/images'\nids = 'uuid'\n\
     elements = [{ below = '/labels', member = '/tags' }, { below = '/specs', member = '/specs', map = '/specs' }]\n";
 
 /// What it says of writes, and where services keep the names of operations: of the one that made an image, and of each addition.
@@ -486,6 +486,7 @@ impl Isle {
                 records_per_sender: 10_000,
                 record_lifetime: Duration::from_mins(5),
                 replay_bytes: 64 << 10,
+                streams: 16,
             },
             timeouts: Timeouts {
                 header: Duration::from_secs(10),

@@ -22,6 +22,7 @@ id = "id"
 name = "account"
 service = "ledger"
 path = "/accounts"
+ids = "uuid"
 generated = ["/id", "/operations"]
 operations = [{ method = "POST", below = "/add", class = "add", doubt = "ask" }]
 "#;

@@ -5,6 +5,7 @@ use profile::Next;
 use super::{Merger, Phase, Progress, begin};
 use crate::envelope::{self, Told};
 use crate::error::Broken;
+use crate::item::Item;
 use crate::lane::Step;
 use crate::marker::Position;
 use crate::page::Asked;
@@ -36,6 +37,13 @@ impl Merger {
                         return Ok(Progress::Going);
                     }
                 }
+            }
+        }
+        let has_more = |slot: &Slot| slot.is_open() && slot.more;
+        if self.copies.has_values() && self.page.order.is_none() && self.slots.iter().any(has_more) {
+            // A source alone repeats nothing.
+            if self.slots.len() > 1 {
+                return Err(Broken::ValuesPaged);
             }
         }
         self.finish();
@@ -74,9 +82,9 @@ impl Merger {
     fn pass_over(&mut self) -> Result<Progress, Broken> {
         let mut blocked = false;
         for index in 0..self.slots.len() {
-            while self.slots.get(index).is_some_and(|slot| slot.is_open() && slot.unconfirmed.is_some()) {
+            while self.slots.get(index).is_some_and(|slot| slot.is_open() && self.may_leave_out(slot)) {
                 match self.fill(index)? {
-                    Ready::Head if self.is_next_left_out(index) => self.tell(index),
+                    Ready::Head if self.is_next_left_out(index) => self.tell(index)?,
                     Ready::Blocked => {
                         blocked = true;
                         break;
@@ -91,8 +99,17 @@ impl Merger {
         Ok(if blocked { Progress::Blocked } else { Progress::Going })
     }
 
+    /// Whether others may have told what a source has next.
+    fn may_leave_out(&self, slot: &Slot) -> bool {
+        slot.unconfirmed.is_some() || self.copies.has_values()
+    }
+
     fn is_next_left_out(&self, index: usize) -> bool {
         let Some(slot) = self.slots.get(index) else { return false };
+        let value = slot.head.as_ref().and_then(Item::value);
+        if value.is_some_and(|value| self.copies.has_told(&value)) {
+            return true;
+        }
         let id = slot.head_id();
         slot.head.as_ref().zip(id).is_some_and(|(item, id)| self.is_of_another(index, item, &id))
     }

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::Merger;
+use crate::error::Broken;
 use crate::item::{self, Item};
+use crate::limits::Limits;
 use crate::tellers::{Joining, Tellers};
 
 /// How many copies are looked out for in one answer, where no mark says who tells them. What comes after is told as often
@@ -31,6 +33,9 @@ pub(super) struct Copies {
     pub(super) tellers: Tellers,
     rule: Option<Rule>,
     told: BTreeSet<String>,
+    /// Texts and numbers that were told, and how long they are together.
+    values: BTreeSet<String>,
+    value_bytes: usize,
 }
 
 impl fmt::Debug for Copies {
@@ -59,6 +64,8 @@ impl Merger {
     /// operands have, so that nothing is left to one of them.
     pub(super) fn fix_tellers(&mut self) {
         self.copies.told.clear();
+        self.copies.values.clear();
+        self.copies.value_bytes = 0;
         self.copies.tellers = self.page.tellers.clone();
         let marks = |slot: &crate::slot::Slot| slot.is_open() && slot.unconfirmed.is_some();
         if self.copies.tellers.is_empty() && !self.slots.iter().any(marks) {
@@ -89,6 +96,29 @@ impl Merger {
 }
 
 impl Copies {
+    /// Notes a text or a number. Whether it was not told before.
+    pub(super) fn is_new(&mut self, value: String, limits: &Limits) -> Result<bool, Broken> {
+        self.value_bytes += value.len();
+        if self.values.len() >= limits.unique_items || self.value_bytes > limits.held_bytes {
+            return Err(Broken::Values);
+        }
+        let length = value.len();
+        let is_new = self.values.insert(value);
+        if !is_new {
+            self.value_bytes -= length;
+        }
+        Ok(is_new)
+    }
+
+    pub(super) fn has_values(&self) -> bool {
+        !self.values.is_empty()
+    }
+
+    /// Whether a text or a number was told.
+    pub(super) fn has_told(&self, value: &str) -> bool {
+        self.values.contains(value)
+    }
+
     /// What is to be done with an item that its slot tells.
     pub(super) fn look(&mut self, id: Option<&str>, tag: Option<&String>) -> Telling {
         let (Some(rule), Some(id)) = (&self.rule, id) else { return Telling::Told(None) };

@@ -39,9 +39,7 @@ impl Merger {
 
     pub(super) fn probing(&mut self) -> Result<Progress, Broken> {
         let Some(index) = self.probed() else {
-            // None has JSON: that is no list but a resource, if it is anything.
-            let any = self.slots.iter().any(Slot::is_open);
-            self.phase = if any { Phase::NotAList } else { Phase::Broken(Broken::Nothing) };
+            self.phase = self.without_json();
             return Ok(Progress::Going);
         };
         let Some(slot) = self.slots.get_mut(index) else { return Err(Broken::Nothing) };
@@ -65,11 +63,26 @@ impl Merger {
                 slot.json = Json::No;
                 self.look_anew();
             }
+            Look::NotAList | Look::OneResource if self.list.declared => self.lose(index, Fault::Shape)?,
             Look::NotAList => self.phase = Phase::NotAList,
+            Look::OneResource => {
+                self.is_one = true;
+                self.phase = Phase::NotAList;
+            }
             Look::Fault(fault) => self.lose(index, fault)?,
             Look::List(shape) => self.start(shape)?,
         }
         Ok(Progress::Going)
+    }
+
+    /// No source that is left has JSON: that is no list but a resource, if it is anything.
+    fn without_json(&self) -> Phase {
+        let shapeless = |slot: &Slot| slot.is_open() || slot.status == Status::Failed(Fault::Shape);
+        match self.slots.iter().any(Slot::is_open) {
+            true if !self.list.declared => Phase::NotAList,
+            _ if self.list.declared && self.slots.iter().any(shapeless) => Phase::Broken(Broken::NotAList),
+            _ => Phase::Broken(Broken::Nothing),
+        }
     }
 
     /// The source that was looked at is a list of this shape: all must be.

@@ -13,6 +13,7 @@ use replica::Level;
 use scope::Site;
 use tokio::sync::Notify;
 
+use super::forms::LearntForms;
 use super::references::Named;
 use super::request::Name;
 
@@ -92,6 +93,8 @@ pub(crate) struct Known {
     some: AtomicU64,
     /// Told whenever something is set.
     changed: Notify,
+    /// The collections whose ids are known to be UUIDs by what they have.
+    pub(super) forms: LearntForms,
 }
 
 /// The bit of a service. Two may share one: then the names are looked at.
@@ -256,7 +259,7 @@ impl Known {
             names.count_owned(name.path(), is_there);
         }
         if is_mapped != before.as_ref().is_some_and(|before| !before.chosen) {
-            if is_mapped {
+            if is_mapped && is_uuid(name.id()) {
                 names.index.insert(name.id(), name.clone());
             } else {
                 names.index.remove(name.id());
@@ -269,8 +272,10 @@ impl Known {
                 names.table.remove(name.id());
             }
             if let Some(local) = local {
-                // An id that is not of the form of others is found in paths only.
-                let _ = names.table.insert(name.id(), local.id());
+                // Any other string may be something else where it is found: such ids are replaced in paths only.
+                if is_uuid(local.id()) {
+                    let _ = names.table.insert(name.id(), local.id());
+                }
                 names.hidden.insert(local, name.clone());
             }
         }

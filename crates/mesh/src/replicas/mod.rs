@@ -9,6 +9,7 @@ pub(crate) mod answer;
 pub(crate) mod copies;
 mod counts;
 mod exact;
+mod forms;
 pub(crate) mod forward;
 pub(crate) mod group;
 pub(crate) mod keeper;

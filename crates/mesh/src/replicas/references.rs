@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::Known;
 use super::request::{Content, Kept, Name};
 use super::rewrite::is_json;
+use super::understand::plain;
 
 /// One of them, as the site knows it that took the write or gives the state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +34,7 @@ pub(crate) fn of(known: &Known, kept: &Kept, data: bool) -> Vec<Named> {
         Content::Inline(_) | Content::Spooled { .. } => Bytes::new(),
     };
     let mut names = known.named(&kept.service, texts.into_iter().flatten(), &json);
-    let own = kept.path.trim_end_matches('/');
+    let own = plain(kept.path.trim_end_matches('/'));
     names.retain(|named| !own.ends_with(Name::from(&named.meta).path()));
     names
 }

@@ -1,7 +1,7 @@
 //! What is refused, and in which words.
 
-use http::StatusCode;
 use http::request::Parts;
+use http::{Method, StatusCode};
 use profile::Kind;
 use replica::Reply;
 
@@ -25,8 +25,8 @@ pub(super) fn not_replicable(head: &Parts, barred: Option<&Kind>) -> Problem {
         "This write cannot be made at several sites",
     );
     let detail = match head.method {
-        http::Method::POST => "the profile has no kind of resource that is made by a POST here",
-        http::Method::PUT => "the profile has no kind of resource at this path",
+        Method::POST => "the profile has no kind of resource that is made by a POST here",
+        Method::PUT => "the profile has no kind of resource at this path",
         _ => "what it writes to is not replicated: name the one site that has it",
     };
     match barred {
@@ -36,6 +36,18 @@ pub(super) fn not_replicable(head: &Parts, barred: Option<&Kind>) -> Problem {
         }
         None => problem.detail(detail),
     }
+}
+
+/// Nobody knows how a write with this method behaves beside others.
+pub(super) fn unknown_method(method: &Method, kind: &Kind) -> Problem {
+    let title = "This write cannot be made at several sites";
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "not-replicable", title)
+        .detail(format!(
+            "the profile does not say what a {method} does to a {kind}; say it in the `operations` of that kind, or \
+             name the one site that is to execute it",
+            kind = kind.name
+        ))
+        .unsent()
 }
 
 /// What is made has an id that is taken.

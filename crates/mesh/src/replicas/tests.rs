@@ -42,7 +42,7 @@ const LOCAL: &str = "11111111-2222-4333-8444-555555555555";
 const PROFILE: &str = "description = 'test'\n\
     [[dry_runs]]\nparameter = 'dryRun'\nvalues = ['All']\n\
     [propagation]\nsender = ['x-token']\nheaders = [{ name = 'x-request-id', form = 'hex' }]\n\
-    [[kinds]]\nname = 'image'\npath = '/images'\ncreate_doubt = 'probe'\n\
+    [[kinds]]\nname = 'image'\npath = '/images'\nids = 'uuid'\ncreate_doubt = 'probe'\n\
     [[kinds]]\nname = 'tag'\npath = '/tags'\nnamed_by = 'client'\n\
     [[kinds]]\nname = 'flavor'\npath = '/flavors'\nnamed_by = 'body'\nid = '/flavor/id'\nunnamed = ['auto']\n\
     create_doubt = 'probe'\n\
@@ -141,6 +141,7 @@ fn settings(upstream: SocketAddr, credential: bool) -> Settings {
             records_per_sender: 100,
             record_lifetime: Duration::from_mins(1),
             replay_bytes: 1000,
+            streams: 16,
         },
         timeouts: Timeouts {
             header: while_busy,
@@ -271,6 +272,7 @@ impl Stage {
             in_flight: 0.into(),
             local: 0.into(),
             away: 0.into(),
+            streams: Arc::default(),
             peers: std::sync::Mutex::default(),
             started: tokio::time::Instant::now(),
             replicas: Some(Replicas { known, orders, counts: Arc::default(), spool: Arc::default() }),
@@ -446,6 +448,23 @@ fn what_clients_name_is_put_and_what_services_name_is_named_by_the_first_replica
     let outcome = ab().ask("PUT /tags/red", &[], "");
     let named = Naming::Chosen(Meta::from(&Name::new("image", "/tags/red")));
     assert!(matches!(&outcome.wanted().write.subject, Subject::New { naming, .. } if *naming == named));
+}
+
+#[test]
+fn creations_keep_their_paths_as_they_were_sent() {
+    let ab = || stage().to(&["A", "B"]);
+    for path in ["/images/", "/%69mages/", "//images//"] {
+        let outcome = ab().ask(&format!("POST {path}"), &[JSON], "{}");
+        assert_eq!(outcome.wanted().kept.path, path);
+    }
+    let outcome = ab().ask("PUT /%74ags/r%65d/", &[], "");
+    let wanted = outcome.wanted();
+    assert_eq!((&*wanted.kept.path, &*wanted.kept.below), ("/%74ags/r%65d", "/"));
+    let named = Naming::Chosen(Meta::from(&Name::new("image", "/tags/red")));
+    assert!(matches!(&wanted.write.subject, Subject::New { naming, .. } if *naming == named));
+    let outcome = stage().ask(&format!("PUT /%69mages/{META}/file%2D1//"), &[], "");
+    let kept = &outcome.wanted().kept;
+    assert_eq!((&*kept.path, &*kept.below), (&*format!("/%69mages/{META}"), "/file%2D1//"));
 }
 
 #[test]

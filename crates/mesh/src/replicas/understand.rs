@@ -29,10 +29,23 @@ pub(crate) struct Target<'k> {
     pub(crate) kind: &'k Kind,
     pub(crate) name: Name,
     pub(crate) place: Place,
-    /// The path of the resource, with its prefix.
+    /// The path of the resource, with its prefix, as it was sent.
     pub(crate) path: String,
-    /// What follows it.
+    /// What follows it, likewise.
     pub(crate) below: String,
+}
+
+impl Target<'_> {
+    /// Whether what it names is a part of the resource that is copied with it.
+    pub(crate) fn is_part(&self) -> bool {
+        is_part(self.kind, &self.below)
+    }
+}
+
+/// Whether what is below a resource is a part of it that is copied with it.
+pub(crate) fn is_part(kind: &Kind, below: &str) -> bool {
+    let below = plain(below);
+    kind.parts.iter().any(|part| **part == *below)
 }
 
 /// What a write with a new replicated resource makes.
@@ -58,7 +71,8 @@ pub(crate) fn understand<'k>(
     owner: Option<&str>,
     known: &Known,
 ) -> Meaning<'k> {
-    let path = plain(path);
+    let sent = path;
+    let path = plain(sent);
     for item in kinds.items(service, &path) {
         let name = match (&item.kind.owner, owner) {
             (None, _) => Name::new(service, item.name),
@@ -68,10 +82,24 @@ pub(crate) fn understand<'k>(
         match known.look_up(&name) {
             Seen::Ordinary => {}
             Seen::Hidden => return Meaning::Hidden,
-            Seen::Replicated(place) => return of(&item, name, place, method),
+            Seen::Replicated(place) => return of(&item, sent, name, place, method),
         }
     }
     Meaning::Ordinary
+}
+
+/// The path of a replicated resource with the id that the service here has for it, where that is no UUID: those are replaced
+/// wherever they are.
+pub(crate) fn localized(kinds: &Kinds, service: &str, path: &str, known: &Known) -> Option<String> {
+    let path = plain(path);
+    for item in kinds.items(service, &path) {
+        let name = Name::new(service, item.name);
+        let Seen::Replicated(place) = known.look_up(&name) else { continue };
+        let local = place.local.filter(|local| *local != name && !ids::is_uuid(local.id()))?;
+        let (collection, _) = item.path.rsplit_once('/')?;
+        return Some(format!("{collection}/{}{}", local.id(), item.below));
+    }
+    None
 }
 
 /// The method that a request counts by: a dry run only asks, as a GET does.
@@ -80,9 +108,10 @@ pub(crate) fn counted(profile: &Profile, service: &str, head: &Parts) -> Method 
     if dry { Method::GET } else { head.method.clone() }
 }
 
-fn of<'k>(item: &Item<'k, '_>, name: Name, place: Place, method: &Method) -> Meaning<'k> {
+fn of<'k>(item: &Item<'k, '_>, sent: &str, name: Name, place: Place, method: &Method) -> Meaning<'k> {
     let rule = item.kind.rule(method.as_str(), item.below);
-    let (path, below) = (item.path.to_owned(), item.below.to_owned());
+    let (path, below) = as_sent(sent, item.path);
+    let (path, below) = (path.to_owned(), below.to_owned());
     let target = Target { kind: item.kind, name, place, path, below };
     if rule.class == Class::Read { Meaning::Read(target) } else { Meaning::Write(target, rule) }
 }
@@ -129,6 +158,14 @@ pub(crate) fn plain(path: &str) -> Cow<'_, str> {
     }
     plain.push_str(rest);
     Cow::Owned(plain)
+}
+
+/// The part of a path that is this once nothing in it is written in a longer way than it must be, and what follows it.
+fn as_sent<'s>(sent: &'s str, plain: &str) -> (&'s str, &'s str) {
+    // No slash is escaped in one and not in the other.
+    let ends = sent.match_indices('/').map(|(at, _)| at).chain([sent.len()]);
+    let end = ends.filter(|end| *end > 0).nth(plain.matches('/').count().saturating_sub(1));
+    sent.split_at_checked(end.unwrap_or(sent.len())).unwrap_or((sent, ""))
 }
 
 /// Whether a path has `.` or `..` in it, however they are spelled: a service may take it for another one, and what
@@ -294,6 +331,21 @@ mod tests {
         assert_eq!(is("GET", &format!("/v2/images/{spelled}")), "hidden");
         let spelled = META.replace('e', "%65").replace('-', "%2d");
         assert_eq!(is("GET", &format!("/v2/images/{spelled}")), "read");
+    }
+
+    #[test]
+    fn what_is_sent_on_is_spelled_as_it_came() {
+        for (sent, path, below) in [
+            ("/v2/images/7/", "/v2/images/7", "/"),
+            ("/v2/%69mages/7/a%2Fb", "/v2/images/7", "/a%2Fb"),
+            ("//v2//images/%37//file//", "//v2//images/7", "//file//"),
+            ("/%76", "/v", ""),
+            ("x", "x", ""),
+        ] {
+            assert_eq!(as_sent(sent, path).1, below, "{sent}");
+            let own = as_sent(sent, path).0;
+            assert_eq!((plain(own).as_ref(), format!("{own}{below}")), (path, sent.to_owned()));
+        }
     }
 
     #[test]

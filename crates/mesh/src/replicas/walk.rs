@@ -21,6 +21,7 @@ use super::group::{self, Group};
 use super::keeper::is_storable;
 use super::refusals::{
     dots, exists, hidden, no_fields, no_level, no_replication, not_readable, not_replicable, too_long,
+    unknown_method,
 };
 use super::rewrite::{self, Rewriting};
 use super::taken::{self, Understood};
@@ -163,13 +164,17 @@ pub(crate) fn check(at: At<'_>, head: &Parts, plan: &Plan) -> Result<(), Problem
         return Err(no_replication());
     }
     let (kinds, path) = (&at.state.settings().profile.kinds, head.uri.path());
-    let new = understand::makes(kinds, &at.service.name, &head.method, path);
-    // What one cannot make may be there, and known at its own sites only.
-    let may_be_there = || !kinds.items(&at.service.name, path).is_empty();
-    if new.is_some() || may_be_there() {
+    if understand::makes(kinds, &at.service.name, &head.method, path).is_some() {
         return Ok(());
     }
-    Err(not_replicable(head, kinds.barred(&at.service.name, path)))
+    let path = understand::plain(path);
+    // What one cannot make may be there, and known at its own sites only.
+    let items = kinds.items(&at.service.name, &path);
+    let Some(first) = items.first() else {
+        return Err(not_replicable(head, kinds.barred(&at.service.name, &path)));
+    };
+    let known = items.iter().any(|item| item.kind.knows(head.method.as_str(), item.below));
+    if known { Ok(()) } else { Err(unknown_method(&head.method, first.kind)) }
 }
 
 /// Whether a service has replicated resources, or may have. One look at a counter where there are none.
@@ -235,6 +240,11 @@ impl<'a> At<'a> {
         body: LegBody,
         speaker: Option<&Speaker>,
     ) -> Outcome {
+        let kinds = &self.state.settings().profile.kinds;
+        let path = understand::localized(kinds, &self.service.name, head.uri.path(), &replicas.known);
+        if let Some(path) = path {
+            taken::set_path(&mut head, &path);
+        }
         let Some(rewriting) = Rewriting::of(&replicas.known, &self.service.name, self.here()) else {
             return leg::local(self.core, self.state, self.service, head, body, self.carried, speaker).await;
         };
@@ -260,6 +270,9 @@ impl<'a> At<'a> {
         if understand::has_dots(head.uri.path()) {
             return refuse(dots());
         }
+        if !target.kind.knows(head.method.as_str(), &understand::plain(&target.below)) {
+            return refuse(unknown_method(&head.method, target.kind));
+        }
         let differs = target.place.local.as_ref().is_some_and(|local| *local != target.name);
         if differs && taken::is_signed(&head) {
             return refuse(taken::signed());
@@ -267,7 +280,7 @@ impl<'a> At<'a> {
         let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         // What is below a resource and copied with it is data, whatever its type; else ids are rewritten in JSON.
         let fields = rule.class == profile::Class::Patch && rule.field.is_none();
-        let whole = fields || is_json(content_type) && !target.kind.parts.contains(&target.below);
+        let whole = fields || is_json(content_type) && !target.is_part();
         let (sites, meta) = (&target.place.members, Meta::from(&target.name));
         let body = match self.take_body(replicas, body, whole, sites, Some(meta)).await {
             Ok(body) => body,
@@ -299,36 +312,36 @@ impl<'a> At<'a> {
     ) -> Result<Outcome, Problem> {
         let settings = self.state.settings();
         let (name, kinds) = (&self.service.name, &settings.profile.kinds);
-        let path = understand::plain(head.uri.path()).trim_end_matches('/').to_owned();
-        if understand::has_dots(&path) {
+        // What it is called has one spelling. The service gets it as it was sent: to some, a slash at the end matters.
+        let mut sent = head.uri.path().to_owned();
+        if understand::has_dots(&sent) {
             return Err(dots());
         }
         let barred = |head: &Parts| not_replicable(head, kinds.barred(name, head.uri.path()));
-        let new = understand::makes(kinds, name, &head.method, &path).ok_or_else(|| barred(&head))?;
+        let new = understand::makes(kinds, name, &head.method, &sent).ok_or_else(|| barred(&head))?;
         taken::check_credential(settings, name, &head.headers)?;
-        let mut path = path;
         if let New::Unnamed(_) = new {
             if taken::is_signed(&head) {
                 return Err(taken::signed());
             }
-            path = format!("{path}/{}", taken::uuid(self.core));
-            taken::put_at(&mut head, &path);
+            sent = format!("{}/{}", sent.trim_end_matches('/'), taken::uuid(self.core));
+            taken::put_at(&mut head, &sent);
         }
-        let new = understand::makes(kinds, name, &head.method, &path).ok_or_else(|| barred(&head))?;
+        let new = understand::makes(kinds, name, &head.method, &sent).ok_or_else(|| barred(&head))?;
         let (kind, naming, doubt) = match new {
-            New::InBody(kind) => return self.make_named(replicas, kind, path, head, body, group).await,
+            New::InBody(kind) => return self.make_named(replicas, kind, sent, head, body, group).await,
             New::Named(kind) | New::Unnamed(kind) => {
                 (kind, Naming::FirstReplica, understand::doubt(kind.create_doubt()))
             }
             New::At(kind, name) => (kind, Naming::Chosen(Meta::from(&name)), Doubt::Repeat),
         };
-        let meta = match &naming {
-            Naming::Chosen(meta) => Some(meta.clone()),
-            Naming::FirstReplica => None,
+        let (meta, item) = match &naming {
+            Naming::Chosen(meta) => (Some(meta.clone()), sent.trim_end_matches('/').len()),
+            Naming::FirstReplica => (None, sent.len()),
         };
+        let below = sent.split_off(item);
         let subject = Subject::New { naming, level: group.level(), sites: group.sites.clone() };
-        let understood =
-            Understood { kind, subject, class: Class::Create, doubt, path, below: String::new() };
+        let understood = Understood { kind, subject, class: Class::Create, doubt, path: sent, below };
         let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let whole = is_json(content_type);
         let body = self.take_body(replicas, body, whole, &group.sites, meta).await?;
@@ -357,7 +370,7 @@ impl<'a> At<'a> {
             taken::set_length(&mut head, changed.len());
             body = Taken::Inline(changed);
         }
-        let item = format!("{path}/{id}");
+        let item = format!("{}/{id}", understand::plain(&path).trim_end_matches('/'));
         let items = kinds.items(service, &item);
         let item = items.first().ok_or_else(|| not_replicable(&head, None))?;
         let name = match &owner {
@@ -535,6 +548,12 @@ impl<'a> At<'a> {
     async fn keep(self, replicas: &Replicas, work: &Work<'_>) -> Outcome {
         let (settings, name) = (self.state.settings(), &self.service.name);
         let Work { understood, head, body, .. } = work;
+        if let Subject::New { naming: Naming::FirstReplica, .. } = &understood.subject {
+            let (kind, path) = (understood.kind, &understood.path);
+            if let Some(outcome) = Box::pin(self.refuse_unknown_form(replicas, kind, path, head)).await {
+                return outcome;
+            }
+        }
         let rewriting = Rewriting::of(&replicas.known, name, self.here());
         let by = match Box::pin(taken::sender(self.core, self.state, name, &head.headers)).await {
             Ok(by) => by,
@@ -543,7 +562,7 @@ impl<'a> At<'a> {
         let sent = taken::Sent { carried: self.carried, by };
         let mut wanted = taken::wanted(self.core, settings, name, understood, head, body, &sent);
         // What is a part of a resource is data, whatever its type.
-        let data = understood.kind.parts.contains(&understood.below);
+        let data = understand::is_part(understood.kind, &understood.below);
         if let Some(rewriting) = &rewriting {
             let json = Some(body.inline()).filter(|_| !data && rewrite::is_json(wanted.kept.content_type()));
             let checked = rewriting.check(head, json.as_ref());

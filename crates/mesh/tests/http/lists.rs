@@ -275,3 +275,77 @@ fn numbers_of_all_sites_are_summed() {
     assert_eq!(sum["limits"]["cores"], 41);
     isles.ask("*", "GET /limits", "X-Scope-Strict: true\r\n").assert_problem(504, "incomplete");
 }
+
+/// A profile that declares two lists.
+fn declared() -> profile::Profile {
+    profile::Profile::read(
+        "description = 'x'\n[lists]\ntag = 'scope_site'\n\
+         [[lists.kinds]]\npaths = ['/v2/_catalog']\nitems = 'repositories'\n\
+         [[lists.kinds]]\npaths = ['/pages']\n",
+    )
+    .unwrap()
+}
+
+#[test]
+fn texts_are_merged_as_a_set_where_they_are_all_there_is_or_are_declared() {
+    let texts = [r#"["a", "b", 7]"#, r#"["c", "\u0062", 7.0]"#, r#"["b", "d", 7]"#];
+    let of = |text: &str| {
+        let (plain, within) = (answer(text), answer(&format!(r#"{{"repositories": {text}}}"#)));
+        Upstream::serving(move |request| {
+            if request.line.contains("_catalog") { within.clone() } else { plain.clone() }.into_bytes()
+        })
+    };
+    let [a, b, c] = texts.map(of);
+    let isles = Isles::tuned([&a, &b, &c], |settings| settings.profile = declared());
+    let merged = isles.ask("*", "GET /names", "");
+    assert_eq!(merged.text(), r#"["a","b",7,"c",7.0,"d"]"#);
+    let merged = isles.ask("*", "GET /v2/_catalog", "");
+    assert_eq!(merged.text(), r#"{"repositories":["a","b",7,"c",7.0,"d"]}"#);
+    assert_whole(&merged);
+    let merged = isles.ask("A ^ C", "GET /v2/_catalog", "");
+    assert_eq!(merged.text(), r#"{"repositories":["a","d"]}"#);
+}
+
+#[test]
+fn declared_list_that_cannot_be_merged_is_an_error() {
+    let page = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>";
+    let [a, b] = [page, page].map(Upstream::answering);
+    let c = Upstream::json(r#"[{"id": 1}]"#);
+    let isles = Isles::tuned([&a, &b, &c], |settings| settings.profile = declared());
+    isles.ask("A & B", "GET /pages", "").assert_problem(422, "not-merged");
+    let merged = isles.ask("*", "GET /pages", "");
+    assert_partial(&merged);
+    assert_eq!(items(&merged), ["C:1"]);
+    assert_eq!(said(&merged), "\"A\";error=protocol, \"B\";error=protocol, \"C\";status=200");
+    let [a, b, c] = [r#"{"other": []}"#, r#"{"repositories": 7}"#, r#"{"id": 1}"#].map(Upstream::json);
+    let isles = Isles::tuned([&a, &b, &c], |settings| settings.profile = declared());
+    for scope in ["*", "A & B", "A ^ C"] {
+        let refused = isles.ask(scope, "GET /v2/_catalog", "");
+        refused.assert_problem(422, "not-merged");
+        assert!(refused.text().contains("correct its `items`"), "{}", refused.text());
+    }
+}
+
+#[test]
+fn undeclared_answer_names_its_site_and_is_an_error_to_who_is_strict() {
+    let page = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 6\r\n\r\n<html>";
+    for body in [page.to_owned(), answer(r#"{"repositories": ["a"]}"#)] {
+        let [a, b, c] = [0, 1, 2].map(|_| Upstream::answering(&body));
+        let isles = Isles::new([&a, &b, &c]);
+        let told = isles.ask("*", "GET /v2/_catalog", "");
+        assert_eq!(told.status(), 200);
+        let sites = told.field("scope-sites").unwrap();
+        let answers: Vec<&str> = sites.split(", ").filter(|site| site.ends_with(";answer")).collect();
+        assert_eq!(answers.len(), 1, "{sites}");
+        let strict = isles.ask("*", "GET /v2/_catalog", "X-Scope-Strict: true\r\n");
+        strict.assert_problem(422, "not-merged");
+        assert!(strict.text().contains("[[lists.kinds]]"), "{}", strict.text());
+        assert_eq!(isles.ask("B", "GET /v2/_catalog", "X-Scope-Strict: true\r\n").status(), 200);
+    }
+    // What has an id is one resource, whoever asks.
+    let [a, b, c] = [0, 1, 2].map(|_| Upstream::json(r#"{"id": 1, "tags": ["a"]}"#));
+    let isles = Isles::new([&a, &b, &c]);
+    let one = isles.ask("*", "GET /carts/1", "X-Scope-Strict: true\r\n");
+    assert_eq!(one.status(), 200, "{}", one.text());
+    assert_eq!(one.field("scope-sites").unwrap().matches(";answer").count(), 1);
+}

@@ -29,11 +29,14 @@ mod operators;
 mod paging;
 mod replicas;
 mod resources;
+mod sessions;
 mod settling;
 mod standing;
+mod streams;
 mod timeouts;
 mod tls;
 mod tokens;
+mod unsafe_ids;
 mod upgrade;
 mod versions;
 

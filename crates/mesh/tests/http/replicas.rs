@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 
-use mesh::Replication;
+use mesh::{Replication, Settings};
+use profile::Profile;
 use sample::image::{Image, Settings as ImageSettings};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -17,6 +19,21 @@ struct World {
     isles: Isles,
     services: Vec<sample::Handle>,
     _directory: TempDir,
+}
+
+/// The site keeps replicas, below this directory.
+pub fn replicating(settings: &mut Settings, root: &Path) {
+    let directory = root.join(settings.site.name());
+    std::fs::create_dir_all(&directory).unwrap();
+    settings.replication = Some(Replication {
+        accept_from: None,
+        directory,
+        quota: 1 << 20,
+        inline: 1 << 16,
+        // These services ask for none.
+        credentials: BTreeMap::from([("image".to_owned(), Vec::new())]),
+        webhook: None,
+    });
 }
 
 fn ask(mut client: Conn, line: &str, scope: &str, body: &str) -> Message {
@@ -50,17 +67,8 @@ impl World {
             if replication_at.contains(&settings.site.name()) {
                 return;
             }
-            let directory = root.join(settings.site.name());
-            std::fs::create_dir_all(&directory).unwrap();
-            settings.replication = Some(Replication {
-                accept_from: None,
-                directory,
-                quota: 1 << 20,
-                inline: 1 << 16,
-                // These services ask for none.
-                credentials: BTreeMap::from([("image".to_owned(), Vec::new())]),
-                webhook: None,
-            });
+            settings.profile.kinds = Profile::named("sample").unwrap().kinds;
+            replicating(settings, &root);
         });
         isles.acquaint();
         World { isles, services, _directory: directory }
@@ -306,4 +314,24 @@ fn ordered_writes_and_confirmed_reads_find_their_way_from_a_site_without_a_repli
     }
     let alone = world.at("A", "POST /images", "A @quorum", r#"{"name":"one"}"#);
     assert_eq!(alone.status(), 422, "{}", alone.text());
+}
+
+#[test]
+fn method_that_the_profile_does_not_know_is_refused_before_any_site_is_asked() {
+    let world = World::new();
+    let id = world.make("A", "A & B");
+    let new = "/images/0b7a4e0c-0000-4000-8000-000000000001";
+    for site in SITES {
+        for (line, scope) in [
+            (format!("MKCOL {new}"), "A & B"),
+            (format!("MKCOL {new}/x"), "A & B"),
+            (format!("LOCK /images/{id}"), "A & B"),
+        ] {
+            let answer = world.at(site, &line, scope, "");
+            answer.assert_problem(422, "not-replicable");
+            assert!(answer.text().contains("the profile does not say what a "), "{}", answer.text());
+        }
+    }
+    // Without a scope it would reach every replica.
+    world.at("B", &format!("LOCK /images/{id}"), "", "").assert_problem(422, "not-replicable");
 }

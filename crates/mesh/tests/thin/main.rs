@@ -48,15 +48,21 @@ mod paging;
 mod replicas;
 #[path = "../http/resources.rs"]
 mod resources;
+#[path = "../http/sessions.rs"]
+mod sessions;
 mod several;
 #[path = "../http/standing.rs"]
 mod standing;
+#[path = "../http/streams.rs"]
+mod streams;
 #[path = "../http/timeouts.rs"]
 mod timeouts;
 #[path = "../http/tls.rs"]
 mod tls;
 #[path = "../http/tokens.rs"]
 mod tokens;
+#[path = "../http/unsafe_ids.rs"]
+mod unsafe_ids;
 #[path = "../http/upgrade.rs"]
 mod upgrade;
 mod ways;

@@ -12,6 +12,7 @@ use super::execute::spooled;
 use super::vault::{Change, Table, Vault};
 use crate::replicas::answer::REQUEST;
 use crate::replicas::request::{Kept, Name};
+use crate::replicas::understand::plain;
 
 /// So many operations that are over are remembered, for who asks what became of one.
 const FINISHED: usize = 10_000;
@@ -30,7 +31,7 @@ pub(crate) struct Shape {
 impl Shape {
     /// Of the resource that a write is to, or makes.
     pub(super) fn of(kept: &KeptInfo, name: &Name) -> Shape {
-        let path = kept.path.trim_end_matches('/');
+        let path = plain(kept.path.trim_end_matches('/'));
         let collection = name.path().rsplit_once('/').map_or("", |(collection, _)| collection);
         let prefix = path.strip_suffix(name.path()).or_else(|| path.strip_suffix(collection));
         Shape { kind: kept.kind.clone(), prefix: prefix.unwrap_or_default().to_owned(), local: None }

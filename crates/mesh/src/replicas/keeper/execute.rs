@@ -7,9 +7,10 @@ use http::header::{CONTENT_LENGTH, LOCATION};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body_util::{BodyExt, Collected, Limited};
+use ids::is_uuid;
 use plan::Sent;
 use profile::Kind;
-use replica::{Authority, Body, Class, Execution, How, Level, LocalId, Operation, Outcome, Who};
+use replica::{Authority, Body, Class, Execution, How, Level, LocalId, OpId, Operation, Outcome, Who};
 use scope::Site;
 use serde_json::Value;
 use spool::{Id, Spool};
@@ -28,7 +29,7 @@ use crate::problem::UNSENT;
 use crate::replicas::Held;
 use crate::replicas::references::addressed;
 use crate::replicas::request::{Content, Kept, Name, Scoped};
-use crate::replicas::understand::has_dots;
+use crate::replicas::understand::{has_dots, is_part, plain};
 use crate::upstream::Alone;
 
 /// The longest answer that is read: it is held as a whole until its operation is durable.
@@ -37,7 +38,6 @@ pub(super) const ANSWER_BYTES: usize = 16 << 20;
 /// The longest body, headers and name of a write that are kept: records of the store are larger than all of them.
 const LONGEST_WRITE: usize = 32 << 20;
 const LONGEST_HEADERS: usize = 1 << 20;
-const LONGEST_ID: usize = 256;
 pub(super) const LONGEST_NAME: usize = 4 << 10;
 
 /// About what an operation takes in memory, whatever its body.
@@ -274,7 +274,8 @@ impl Job {
     /// The ids of the service here, its own for this resource among them.
     fn ids(&self, service: &str) -> ids::Table {
         let mut ids = ids_of(&self.core, service);
-        if let Some(local) = self.local.as_ref().map(Name::from).filter(|_| !self.chosen) {
+        let local = self.local.as_ref().map(Name::from).filter(|local| !self.chosen && is_uuid(local.id()));
+        if let Some(local) = local {
             let _ = ids.insert(Name::from(&self.operation.resource).id(), local.id());
         }
         ids
@@ -295,9 +296,21 @@ impl Job {
             Some(name) => Outcome::Done { status, local: Some(LocalId::from(&name)) },
             // Half an answer does not say what was made.
             None if response.is_none() => Outcome::Unknown,
-            None => Outcome::Done { status, local: None },
+            None => {
+                note_unnamed(&self.core, &self.execution.op);
+                Outcome::Done { status, local: None }
+            }
         }
     }
+}
+
+/// Writes down that a service gave what it made no id, or one that another site's service may give to something else.
+pub(super) fn note_unnamed(core: &Core, op: &OpId) {
+    core.shared.audit.write(&serde_json::json!({
+        "replicas": "the answer of the service has no UUID for what it made: that is an ordinary resource of this site, and \
+                     the operation is in doubt until you settle it",
+        "operation": op.to_string(),
+    }));
 }
 
 /// The service has something else under the name that a client chose at another site.
@@ -320,7 +333,7 @@ fn carried(state: &State, scoped: &Scoped) -> Result<Carried, Outcome> {
 
 /// The kind of what a write is to.
 pub(super) fn kind<'s>(state: &'s State, service: &str, name: &str, path: &str) -> Option<&'s Kind> {
-    let kinds = &state.settings().profile.kinds;
+    let (kinds, path) = (&state.settings().profile.kinds, &*plain(path));
     let collection = || kinds.collection(service, path).filter(|kind| kind.name == name);
     let item = || kinds.items(service, path).into_iter().map(|item| item.kind).find(|kind| kind.name == name);
     collection().or_else(item)
@@ -334,7 +347,7 @@ fn target<'t>(
     ids: &'t ids::Table,
 ) -> Target<'t> {
     let kind = kind(state, &kept.service, &kept.kind, &kept.path);
-    let data = kind.is_some_and(|kind| kind.parts.contains(&kept.below));
+    let data = kind.is_some_and(|kind| is_part(kind, &kept.below));
     Target { local, chosen, kind, ids, data }
 }
 
@@ -380,13 +393,12 @@ pub(super) fn said_id(kind: &Kind, location: Option<&HeaderValue>, body: Option<
     said.or_else(linked)
 }
 
-/// The name of a resource with this id. `None`: no service's id is so.
+/// The name of a resource with this id. `None`: it is no UUID. Another site's service may give any other to something else.
 pub(super) fn named(state: &State, service: &str, kind: &str, collection: &str, id: &str) -> Option<Name> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~' | b':');
-    if id.is_empty() || id.len() > LONGEST_ID || !id.bytes().all(plain) {
+    if !is_uuid(id) {
         return None;
     }
-    let path = format!("{collection}/{id}");
+    let path = format!("{}/{id}", plain(collection));
     let items = state.settings().profile.kinds.items(service, &path);
     let own = items.into_iter().find(|item| item.below.is_empty() && item.kind.name == kind)?;
     Some(Name::new(service, own.name))
@@ -529,11 +541,11 @@ pub(in crate::replicas) fn is_storable(kept: &Kept) -> bool {
 /// Whether a write is to this resource, or makes it in its collection: for a resource nothing else is executed,
 /// whatever another site says that its write is.
 pub(super) fn is_to(kept: &Kept, meta: &replica::Meta) -> bool {
-    let (name, path) = (Name::from(meta), kept.path.trim_end_matches('/'));
+    let (name, path) = (Name::from(meta), plain(kept.path.trim_end_matches('/')));
     let collection = name.path().rsplit_once('/').map_or("", |(collection, _)| collection);
     let made_there = || if collection.is_empty() { path.is_empty() } else { path.ends_with(collection) };
     let there = is_at(kept, &name) || kept.method == "POST" && made_there();
-    kept.service == name.service() && there && !has_dots(path) && !has_dots(&kept.below)
+    kept.service == name.service() && there && !has_dots(&path) && !has_dots(&kept.below)
 }
 
 /// Whether a write of this class can be sent so: only what makes a resource is sent to its collection, whatever another
@@ -544,7 +556,7 @@ fn is_of(class: &Class, kept: &Kept, name: &Name) -> bool {
 
 /// Whether a write is to the resource itself, and not to its collection.
 fn is_at(kept: &Kept, name: &Name) -> bool {
-    kept.path.trim_end_matches('/').ends_with(name.path())
+    plain(kept.path.trim_end_matches('/')).ends_with(name.path())
 }
 
 /// A request of Archipel's own with a body.

@@ -20,7 +20,9 @@ use spool::Spool;
 use super::awaited::{Waits, are_made};
 use super::book::{Shape, is_provisional};
 use super::copy::{Copied, Part, Represented, for_clients, hash, portable};
-use super::execute::{self, OPERATION, ask, ask_with, asked, ids_of, look, request, said_id, stream};
+use super::execute::{
+    self, OPERATION, ask, ask_with, asked, ids_of, look, note_unnamed, request, said_id, stream,
+};
 use super::presence::is_absent;
 use super::probe::mark;
 use super::vault::{Table, Vault};
@@ -374,7 +376,11 @@ impl Installer<'_> {
                 let id = said_id(kind, answer.headers().get(LOCATION), Some(answer.body()));
                 let name =
                     |id: &str| execute::named(self.state, self.name.service(), &kind.name, collection, id);
-                Outcome::Done { status, local: id.as_deref().and_then(name).as_ref().map(LocalId::from) }
+                let made = id.as_deref().and_then(name);
+                if made.is_none() {
+                    note_unnamed(self.core, op);
+                }
+                Outcome::Done { status, local: made.as_ref().map(LocalId::from) }
             }
             300..=499 => Outcome::Refused { status },
             _ => Outcome::Unknown,

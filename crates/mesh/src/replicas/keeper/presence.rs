@@ -23,7 +23,8 @@ impl Job {
     /// whole of what it was an element of may have taken it away before.
     pub(super) async fn has_no_such_part(&self, state: &State, kept: &Kept) -> bool {
         let deletes = kept.method == "DELETE" && matches!(self.execution.how, How::Patch(_));
-        let Some(local) = self.local.as_ref().filter(|_| deletes && !kept.below.is_empty()) else {
+        let Some(local) = self.local.as_ref().filter(|_| deletes && !kept.below.trim_matches('/').is_empty())
+        else {
             return false;
         };
         let local = Name::from(local);

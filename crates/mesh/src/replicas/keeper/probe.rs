@@ -28,6 +28,7 @@ use crate::body::AnswerBody;
 use crate::core::{Core, State};
 use crate::replicas::exact::Exact;
 use crate::replicas::request::{Content, Kept, Name};
+use crate::replicas::understand::plain;
 
 /// Between two looks at a service: the first pause, which doubles each time, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -116,7 +117,9 @@ impl Job {
                 self.uploaded(&kept, upload, &document).await.unwrap_or(Found::Unclear).with(&local)
             }
             (How::Create, _, Some(found)) => self.made_under_its_id(&state, &kept, &local, &found),
-            (how @ (How::Replace | How::Patch(_)), _, Some(found)) if kept.below.is_empty() => {
+            (how @ (How::Replace | How::Patch(_)), _, Some(found))
+                if kept.below.trim_matches('/').is_empty() =>
+            {
                 match self.agrees(&state, &kept, how, &found) {
                     Some(true) => executed(),
                     Some(false) => Found::NotThere,
@@ -250,7 +253,9 @@ impl Search<'_> {
         match (found.next(), found.next()) {
             (Some(item), None) => {
                 let id = item.pointer(self.kind.in_item(&self.kind.id)).and_then(Value::as_str);
-                let name = id.and_then(|id| named(state, service, &self.kind.name, self.collection, id));
+                let name = id.and_then(|id| {
+                    named(state, service, &self.kind.name, self.collection.trim_end_matches('/'), id)
+                });
                 name.map_or(Found::Unclear, |name| Found::Executed(Some(LocalId::from(&name))))
             }
             (None, _) if items.is_empty() => Found::NotThere,
@@ -360,10 +365,12 @@ fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// The collection that a creation was sent to.
+/// The collection that a creation was sent to, as it was sent.
 fn collection(kept: &Kept) -> &str {
-    let path = kept.path.trim_end_matches('/');
-    if kept.method == "POST" { path } else { path.rsplit_once('/').map_or("", |(collection, _)| collection) }
+    if kept.method == "POST" {
+        return &kept.path;
+    }
+    kept.path.trim_end_matches('/').rsplit_once('/').map_or("", |(collection, _)| collection)
 }
 
 /// Whether an id is a UUID, with hyphens or without.
@@ -375,7 +382,7 @@ fn is_uuid(id: &str) -> bool {
 
 /// The probe of a write, as its kind has it.
 pub(super) fn probe_of<'k>(kind: &'k Kind, kept: &Kept, how: &How) -> Option<&'k Probe> {
-    if *how == How::Create { kind.probe.as_ref() } else { kind.probe_of(&kept.method, &kept.below) }
+    if *how == How::Create { kind.probe.as_ref() } else { kind.probe_of(&kept.method, &plain(&kept.below)) }
 }
 
 #[cfg(test)]

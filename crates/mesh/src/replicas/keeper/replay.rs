@@ -150,7 +150,7 @@ pub(super) fn of_user(rule: &Owner, id: &str, mut replay: Replay) -> Option<Repl
 /// What of a patch sets these fields. `None`: all of it, or it cannot be told.
 fn trimmed(document: &[u8], kind: &Kind, kept: &Kept, fields: &BTreeSet<Field>) -> Option<Bytes> {
     let mut value = Exact::read(document)?;
-    let rule = kind.rule(&kept.method, &kept.below);
+    let rule = kind.rule(&kept.method, &plain(&kept.below));
     let trimmed = match &rule.members {
         Some(members) => {
             let wanted = |name: &str| fields.contains(&*element(&members.of, name));

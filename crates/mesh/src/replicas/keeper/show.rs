@@ -12,6 +12,7 @@ use crate::replicas::admin::{
     self, Admin, Condition, Pending, Refusal, Refused, Replica, Resource, Transfer, Withheld,
 };
 use crate::replicas::request::Name;
+use crate::replicas::understand::plain;
 use crate::replicas::{Fate, Place, Stand};
 
 impl Keeper {
@@ -148,7 +149,7 @@ impl Keeper {
         let of_copy = || Some((name.service(), &*self.book.shape(&meta)?.kind, name.path()));
         let made = if copies { of_copy() } else { self.book.made_by(op) };
         let (service, kind, path) = made.ok_or(Refused::Unknown)?;
-        let is_collection = state.settings().profile.kinds.collection(service, path).is_some();
+        let is_collection = state.settings().profile.kinds.collection(service, &plain(path)).is_some();
         let above = path.rsplit_once('/').map_or("", |(above, _)| above);
         let collection = if is_collection { path } else { above };
         let name = execute::named(&state, service, kind, collection, id).ok_or(Refused::BadId)?;

@@ -106,6 +106,11 @@ impl Isles {
         self.meshes.iter().map(Mesh::in_flight).collect()
     }
 
+    /// The operations in doubt at a site.
+    pub fn in_doubt(&self, index: usize) -> usize {
+        run(self.meshes[index].replication().unwrap().in_doubt()).unwrap().len()
+    }
+
     /// The names that are reserved, as each site sees it.
     pub fn reservations(&self) -> Vec<Reservation> {
         let of = |mesh: &Mesh| run(async { mesh.replication()?.reservations().await.ok() });
@@ -115,6 +120,13 @@ impl Isles {
     /// An administrator of a site says that a name is reserved no more.
     pub fn clear_reservation(&self, index: usize, name: &str) {
         run(async { self.meshes[index].replication().unwrap().clear_reservation(name).await.unwrap() });
+    }
+
+    /// How many there are now at the first site.
+    pub fn gauge(&self, name: &str) -> u64 {
+        let metrics = self.meshes[0].metrics();
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("archipel_{name} ")));
+        line.unwrap_or_else(|| panic!("{metrics}")).parse().unwrap()
     }
 
     /// What the first site counted under this name.
