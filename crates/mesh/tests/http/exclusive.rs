@@ -169,7 +169,7 @@ fn silent() -> Upstream {
                 let _ = conn.request();
                 return;
             }
-            conn.send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".to_owned());
+            conn.send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
         }
     })
 }
