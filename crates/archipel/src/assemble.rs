@@ -243,6 +243,7 @@ fn limits(config: &Config) -> mesh::Limits {
         records_per_sender: limits.records_per_sender,
         record_lifetime: limits.record_lifetime,
         replay_bytes: limits.replay_bytes,
+        streams: limits.streams,
     }
 }
 

@@ -234,8 +234,9 @@ impl Dispatch {
         let Some(combine) = self.combine else {
             return Problem::no_answer(chosen.asked).into_response();
         };
-        let profile = &self.state.settings().profile;
-        let made = combine.answer(chosen, self.strict, profile, &self.service.name).await;
+        let settings = self.state.settings();
+        let (profile, patience) = (&settings.profile, settings.timeouts.body_idle);
+        let made = combine.answer(chosen, self.strict, patience, profile, &self.service.name).await;
         self.core.counts.merged.add(u64::from(made.merged));
         self.core.counts.partial.add(u64::from(made.partial));
         made.response

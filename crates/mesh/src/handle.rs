@@ -91,6 +91,7 @@ pub(crate) fn handle<B: Into<Incoming>>(
         }
         walk.note_issued(&response);
         headers::drop_peers_only(response.headers_mut());
+        response.body_mut().may_stream(&walk.core.shared.streams, walk.state.settings().limits.streams);
         response.body_mut().hold(walk.ticket);
         Ok(response)
     }

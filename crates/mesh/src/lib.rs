@@ -40,6 +40,7 @@ mod said;
 mod settings;
 mod settling;
 mod sites;
+mod streams;
 mod thin;
 mod ticket;
 mod upgrade;

@@ -20,6 +20,7 @@ mod probe;
 mod propagation;
 mod setting;
 mod settles;
+mod streams;
 mod together;
 
 use std::collections::BTreeMap;
@@ -41,6 +42,7 @@ pub use owner::Owner;
 pub use probe::{Marker, MarkerList, Probe, Taken, Upload};
 pub use propagation::{Form, Header, Origin, Propagation, ServiceToken};
 pub use settles::{Outcome, Settles};
+use streams::StreamRule;
 pub use together::Together;
 
 /// The profiles that are built in, by name.
@@ -84,6 +86,9 @@ pub struct Profile {
     /// The documents whose numbers are summed over sites.
     #[serde(default)]
     totals: Vec<Totals>,
+    /// The answers that services keep open.
+    #[serde(default)]
+    streams: Vec<StreamRule>,
     /// The answers that are failures, besides those that are for every application.
     #[serde(default)]
     fails: Vec<Fails>,
@@ -151,6 +156,9 @@ impl Profile {
         if let Some(name) = profile.totals.iter().find_map(|totals| totals.stranger(known)) {
             return Err(Error::NoService { part: "totals", name: name.clone() });
         }
+        if let Some(name) = profile.streams.iter().find_map(|rule| rule.stranger(known)) {
+            return Err(Error::NoService { part: "streams", name: name.clone() });
+        }
         if let Some(name) = profile.kinds.0.iter().find_map(|kind| kind.stranger(known)) {
             return Err(Error::NoService { part: "kinds", name: name.clone() });
         }
@@ -201,11 +209,18 @@ impl Profile {
         self.totals.iter().find(|totals| totals.fits(service, path))
     }
 
+    /// Whether the answer to a GET is one that the service keeps open.
+    #[must_use]
+    pub fn is_stream(&self, service: &str, path: &str, query: Option<&str>) -> bool {
+        self.streams.iter().any(|rule| rule.fits(service, path, query))
+    }
+
     /// What judges the answers to a request, if the profile has anything to say of them.
     #[must_use]
     pub fn judge(&self, service: &str, method: &str, path: &str, query: Option<&str>) -> Option<Judge> {
         let rules = self.fails.iter().filter(|fails| fails.fits(service, method, path));
-        let looks_up = query.filter(|_| method == "GET" && self.lists.look_up());
+        let may_look_up = method == "GET" && self.lists.look_up();
+        let looks_up = query.filter(|query| may_look_up && !self.is_stream(service, path, Some(query)));
         let list =
             looks_up.and_then(|query| self.lists.of(service, path).filter(|list| list.is_lookup(query)));
         Judge::of(rules, list)

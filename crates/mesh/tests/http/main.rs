@@ -31,6 +31,7 @@ mod replicas;
 mod resources;
 mod settling;
 mod standing;
+mod streams;
 mod timeouts;
 mod tls;
 mod tokens;

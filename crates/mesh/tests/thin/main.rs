@@ -51,6 +51,8 @@ mod resources;
 mod several;
 #[path = "../http/standing.rs"]
 mod standing;
+#[path = "../http/streams.rs"]
+mod streams;
 #[path = "../http/timeouts.rs"]
 mod timeouts;
 #[path = "../http/tls.rs"]
