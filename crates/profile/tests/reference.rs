@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// The section of each type that is read, by the file and the name of the type.
-const SECTIONS: [(&str, &str, &str); 36] = [
+const SECTIONS: [(&str, &str, &str); 37] = [
     ("lib", "Profile", "## The file"),
     ("lib", "Problems", "## `[problems]`"),
     ("propagation", "Propagation", "## `[propagation]`"),
@@ -23,6 +23,7 @@ const SECTIONS: [(&str, &str, &str); 36] = [
     ("answers", "Fails", "## `[[fails]]`"),
     ("answers", "Says", "## `[[fails]]`"),
     ("settles", "Settles", "## `[[settles]]`"),
+    ("streams", "StreamRule", "## `[[streams]]`"),
     ("effect", "DryRun", "## `[[dry_runs]]`"),
     ("together", "Together", "## `[[together]]`"),
     ("kinds", "Kind", "## `[[kinds]]`"),
