@@ -32,6 +32,7 @@ use crate::replicas::owned;
 use crate::replicas::walk::{self, At};
 use crate::route::{Asker, Route};
 use crate::said;
+use crate::session;
 use crate::ticket::Ticket;
 use crate::upgrade::{self, Switch};
 
@@ -206,7 +207,8 @@ impl Walk {
             }
         };
         let scoped = asker.scoped(&head, &carried, &plan);
-        let response = self.carry_out(plan, head, body, carried).await;
+        let mut response = self.carry_out(Rc::clone(&plan), head, body, carried).await;
+        session::mark(&self.state.settings().profile, &self.service.name, &plan, &mut response);
         scoped.answered(&self.core, response.status(), response.headers().get(said::SCOPE_SITES));
         response
     }

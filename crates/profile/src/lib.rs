@@ -18,6 +18,7 @@ mod owner;
 mod path;
 mod probe;
 mod propagation;
+mod sessions;
 mod setting;
 mod settles;
 mod streams;
@@ -41,12 +42,15 @@ pub use lookup::LookupQuery;
 pub use owner::Owner;
 pub use probe::{Marker, MarkerList, Probe, Taken, Upload};
 pub use propagation::{Form, Header, Origin, Propagation, ServiceToken};
+pub use sessions::Session;
 pub use settles::{Outcome, Settles};
 use streams::StreamRule;
 pub use together::Together;
 
 /// The profiles that are built in, by name.
-const BUILT_IN: [(&str, &str); 3] = [
+const BUILT_IN: [(&str, &str); 5] = [
+    ("kinto", include_str!("../profiles/kinto.toml")),
+    ("oci", include_str!("../profiles/oci.toml")),
     ("openstack", include_str!("../profiles/openstack.toml")),
     ("rest", include_str!("../profiles/rest.toml")),
     ("sample", include_str!("../profiles/sample.toml")),
@@ -98,6 +102,9 @@ pub struct Profile {
     /// The requests that change nothing, whatever their methods.
     #[serde(default)]
     dry_runs: Vec<DryRun>,
+    /// Sessions of several requests, which live at the site that began them.
+    #[serde(default)]
+    sessions: Vec<Session>,
     /// The kinds of resources that can be replicated. The first whose path fits counts.
     #[serde(default)]
     pub kinds: Kinds,
@@ -146,6 +153,9 @@ impl Profile {
         let tokens = &profile.propagation.service_tokens;
         if let Some(token) = tokens.iter().find(|token| !known(&token.service)) {
             return Err(Error::NoService { part: "service_tokens", name: token.service.clone() });
+        }
+        if let Some(name) = profile.sessions.iter().find_map(|session| session.stranger(known)) {
+            return Err(Error::NoService { part: "sessions", name: name.clone() });
         }
         if let Some(name) = profile.dry_runs.iter().find_map(|dry_run| dry_run.stranger(known)) {
             return Err(Error::NoService { part: "dry_runs", name: name.clone() });
@@ -201,6 +211,18 @@ impl Profile {
     #[must_use]
     pub fn is_dry_run(&self, service: &str, query: Option<&str>) -> bool {
         query.is_some_and(|query| self.dry_runs.iter().any(|dry_run| dry_run.fits(service, query)))
+    }
+
+    /// Whether a path is the address of a session that a service began.
+    #[must_use]
+    pub fn is_session(&self, service: &str, path: &str) -> bool {
+        self.sessions.iter().any(|session| session.fits(service, path))
+    }
+
+    /// Whether a service begins sessions at all.
+    #[must_use]
+    pub fn has_sessions(&self, service: &str) -> bool {
+        self.sessions.iter().any(|session| session.is_of(service))
     }
 
     /// What a GET of a path gives, if it is a document whose numbers are summed over sites.

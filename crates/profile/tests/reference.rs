@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// The section of each type that is read, by the file and the name of the type.
-const SECTIONS: [(&str, &str, &str); 37] = [
+const SECTIONS: [(&str, &str, &str); 38] = [
     ("lib", "Profile", "## The file"),
     ("lib", "Problems", "## `[problems]`"),
     ("propagation", "Propagation", "## `[propagation]`"),
@@ -24,6 +24,7 @@ const SECTIONS: [(&str, &str, &str); 37] = [
     ("answers", "Says", "## `[[fails]]`"),
     ("settles", "Settles", "## `[[settles]]`"),
     ("streams", "StreamRule", "## `[[streams]]`"),
+    ("sessions", "Session", "## `[[sessions]]`"),
     ("effect", "DryRun", "## `[[dry_runs]]`"),
     ("together", "Together", "## `[[together]]`"),
     ("kinds", "Kind", "## `[[kinds]]`"),

@@ -29,6 +29,7 @@ mod operators;
 mod paging;
 mod replicas;
 mod resources;
+mod sessions;
 mod settling;
 mod standing;
 mod streams;

@@ -48,6 +48,8 @@ mod paging;
 mod replicas;
 #[path = "../http/resources.rs"]
 mod resources;
+#[path = "../http/sessions.rs"]
+mod sessions;
 mod several;
 #[path = "../http/standing.rs"]
 mod standing;
