@@ -52,7 +52,7 @@ fn every_fault_is_told_with_its_line() {
 
 #[test]
 fn built_in_profiles_have_no_fault() {
-    for name in ["rest", "openstack", "sample"] {
+    for name in ["rest", "openstack", "oci", "kinto", "sample"] {
         let path = format!("{}/../profile/profiles/{name}.toml", env!("CARGO_MANIFEST_DIR"));
         let checked = Command::new(env!("CARGO_BIN_EXE_archipel")).args(["profile", "check", &path]).output();
         assert!(checked.unwrap().status.success(), "{name}");
@@ -144,6 +144,14 @@ fn the_profile_of_the_sample_is_true_of_it() {
     ] {
         assert!(said.contains(line), "{line}: {said}");
     }
+}
+
+#[test]
+fn a_list_of_values_needs_no_ids() {
+    let catalog = service(&[("/v2/_catalog", r#"{"repositories": ["a", "b"]}"#)]).0;
+    let profile = "[[lists.kinds]]\npaths = ['/v2/_catalog']\nitems = 'repositories'";
+    let (status, said) = against(&catalog, profile, &[]);
+    assert_eq!((status, said.as_str()), (Some(0), "fits     GET /v2/_catalog: a list of 2 values\n"));
 }
 
 #[test]
