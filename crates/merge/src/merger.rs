@@ -94,6 +94,8 @@ pub struct Merger {
     /// How many items are held for a `^`, and their bytes.
     gathered: (usize, usize),
     items: u64,
+    /// How many more items come before the page.
+    before: u64,
     out: Vec<u8>,
     /// Nothing is given out before the end, since a header tells the next page.
     hold: bool,
@@ -143,6 +145,7 @@ impl Merger {
                 slots.push(Slot::new(source, asked, unique, list.tag.as_ref()));
             }
         }
+        let before = page.before;
         Merger {
             wanted: Wanted::new(&list, &page),
             unready: (0..slots.len()).rev().collect(),
@@ -161,6 +164,7 @@ impl Merger {
             positions: None,
             gathered: (0, 0),
             items: 0,
+            before,
             out: Vec::new(),
             hold: false,
             given: false,
@@ -377,6 +381,10 @@ impl Merger {
                 Ready::Dry => {
                     self.unready.pop();
                     if self.slots.get(index).is_some_and(|slot| slot.is_open() && slot.more) {
+                        if self.page.by_number {
+                            let source = self.slots.get(index).map_or(0, |slot| slot.source);
+                            return Err(Broken::Window { source });
+                        }
                         self.phase = Phase::Closing;
                         return Ok(Progress::Going);
                     }
@@ -419,6 +427,12 @@ impl Merger {
             return Ok(());
         };
         slot.written += 1;
+        if self.before > 0 {
+            // Of a page before this one.
+            self.before -= 1;
+            self.log(index, item);
+            return Ok(());
+        }
         if self.items == 0 {
             begin(&self.shape, &mut self.out);
         } else {

@@ -100,7 +100,7 @@ impl Slot {
             tag: tag.map(|name| item::tag(name, &asked.site)),
             head: None,
             held: VecDeque::new(),
-            skip: asked.position.skip,
+            skip: asked.skip,
             told: 0,
             written: 0,
             last: None,
@@ -245,7 +245,7 @@ impl Slot {
             return Position { done: false, after: Some(after), skip: self.skip };
         }
         let told = Position { skip: start.skip + self.told, ..start.clone() };
-        let by_id = !self.unique && !has_tokens(paging);
+        let by_id = !self.unique && !has_tokens(paging) && !paging.counts();
         match self.last().filter(|_| by_id) {
             Some(last) => Position { done: false, after: Some(last.to_owned()), skip: 0 },
             None => told,

@@ -126,12 +126,19 @@ impl Merger {
     /// The slots that are read to their end for what is beside the items.
     pub(super) fn drained(&self) -> Vec<usize> {
         let open = (0..self.slots.len()).filter(|index| self.slots.get(*index).is_some_and(Slot::is_open));
-        let most = match (&self.shape, self.list.sum.is_empty()) {
-            (Shape::Array, _) => 0,
-            (Shape::Member(_), true) => 1,
-            (Shape::Member(_), false) => usize::MAX,
+        let most = match &self.shape {
+            Shape::Array => 0,
+            Shape::Member(_) if self.has_sums() => usize::MAX,
+            Shape::Member(_) => 1,
         };
         open.take(most).collect()
+    }
+
+    /// Whether there is anything beside the items to be made of all sources'. What the first does not have is not.
+    fn has_sums(&self) -> bool {
+        let first = self.slots.iter().find(|slot| slot.is_open());
+        let of_all: Vec<&str> = self.list.sum.iter().filter_map(|path| path.split('.').next()).collect();
+        first.is_some_and(|slot| slot.lane.members.iter().any(|(name, _)| of_all.contains(&name.as_str())))
     }
 
     fn finish(&mut self) {
