@@ -126,6 +126,16 @@ pub enum Broken {
         /// The source.
         source: usize,
     },
+    /// Items are named by their ids, and two sources have different ones of one name.
+    SameName {
+        /// The name.
+        name: String,
+    },
+    /// A source has more, and does not say where in a way that the profile describes.
+    NextUnknown {
+        /// The source.
+        source: usize,
+    },
     /// It has more different texts or numbers than may be remembered.
     Values,
     /// Texts or numbers come in pages and in no order that is known: whether a later page repeats one cannot be told.
@@ -149,6 +159,13 @@ impl fmt::Display for Broken {
             Broken::Window { .. } => f.write_str(
                 "a page by its number is made of the first items of each site, and a site tells fewer than that at once: \
                  correct `largest` in the profile, or follow the next page's link",
+            ),
+            Broken::SameName { name } => {
+                write!(f, "two sites have different items named `{name}`, and one list cannot have both: name one site")
+            }
+            Broken::NextUnknown { .. } => f.write_str(
+                "a site has more, and its next page's address does not have the `marker` that the profile says: correct \
+                 `paging` (`marker`; or `offset` or `page`, for services that count)",
             ),
             Broken::Values => f.write_str("too many different texts or numbers to tell each once"),
             Broken::ValuesPaged => f.write_str(

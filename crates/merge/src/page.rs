@@ -106,8 +106,8 @@ impl Page {
     /// A page by its number, or after so many items: it is cut out of the first items of all.
     fn count(&mut self, paging: &Paging) -> Result<(), Refused> {
         let text = self.request.query.as_str();
-        let named = [&paging.offset, &paging.page].into_iter().flatten();
-        let said = named.filter_map(|name| Some((name, query::first(text, name)?))).next();
+        let mut named = [&paging.offset, &paging.page].into_iter().flatten();
+        let said = named.find_map(|name| Some((name, query::first(text, name)?)));
         let Some((name, value)) = said else {
             // Of a service that counts, later pages are asked for by their numbers, too.
             self.limit = self.limit.or(paging.size.filter(|_| paging.counts()));

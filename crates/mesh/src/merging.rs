@@ -345,7 +345,9 @@ impl Sources {
                 let mut response = Response::new(AnswerBody::full(Bytes::new()));
                 let sums = summed(&sum_headers, &heads);
                 *response.headers_mut() = first_head(&answer, heads);
-                sum_headers.iter().for_each(|name| drop(response.headers_mut().remove(name.as_str())));
+                for name in &sum_headers {
+                    response.headers_mut().remove(name.as_str());
+                }
                 as_merged(response.headers_mut(), &link, partial);
                 response.headers_mut().extend(sums);
                 if let Some((name, value)) = merging.merger.header()
@@ -639,6 +641,8 @@ fn no_merge(broken: &Broken, asked: Vec<Asked>) -> Response<AnswerBody> {
         | Broken::UniquePaged { .. }
         | Broken::Held
         | Broken::NotAList
+        | Broken::SameName { .. }
+        | Broken::NextUnknown { .. }
         | Broken::Window { .. }
         | Broken::Values
         | Broken::ValuesPaged => StatusCode::UNPROCESSABLE_ENTITY,

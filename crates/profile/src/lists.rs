@@ -16,6 +16,8 @@ pub struct Lists {
     sum: Option<Vec<String>>,
     sum_headers: Option<Vec<String>>,
     drop: Option<Vec<String>>,
+    join: Option<Vec<String>>,
+    keyed: Option<bool>,
     sort: Setting<Sort>,
     paging: Setting<Paging>,
     lookup: Option<Vec<LookupQuery>>,
@@ -38,6 +40,8 @@ struct Kind {
     sum: Option<Vec<String>>,
     sum_headers: Option<Vec<String>>,
     drop: Option<Vec<String>>,
+    join: Option<Vec<String>>,
+    keyed: Option<bool>,
     #[serde(default)]
     sort: Setting<Sort>,
     #[serde(default)]
@@ -58,6 +62,10 @@ pub struct List {
     pub sum: Vec<String>,
     /// Headers with a number that is summed over the sites.
     pub sum_headers: Vec<String>,
+    /// Lists beside the items that become one, each of their items once.
+    pub join: Vec<String>,
+    /// Items are members of an object, each named by its id, and not in an array.
+    pub keyed: bool,
     /// Members of the envelope that make no sense for several sites.
     pub drop: Vec<String>,
     /// How lists are sorted.
@@ -70,6 +78,21 @@ pub struct List {
     pub lookup: Vec<LookupQuery>,
 }
 
+impl List {
+    /// The same as JSON:API has it.
+    #[must_use]
+    pub fn as_json_api(&self) -> List {
+        let mut list = self.clone();
+        list.items = Some("data".to_owned());
+        list.join.push("included".to_owned());
+        list.sum.extend(["meta.total".to_owned(), "meta.count".to_owned()]);
+        if let Some(paging) = &mut list.paging {
+            paging.next.insert(0, Next::Member("links.next".to_owned()));
+        }
+        list
+    }
+}
+
 impl Default for List {
     fn default() -> List {
         List {
@@ -78,6 +101,8 @@ impl Default for List {
             tag: None,
             sum: Vec::new(),
             sum_headers: Vec::new(),
+            join: Vec::new(),
+            keyed: false,
             drop: Vec::new(),
             sort: None,
             paging: None,
@@ -190,6 +215,8 @@ impl Lists {
             drop: many(kind.map(|kind| &kind.drop), &self.drop),
             sort: self.sort.under(kind.map(|kind| &kind.sort)),
             paging: self.paging.under(kind.map(|kind| &kind.paging)),
+            join: many(kind.map(|kind| &kind.join), &self.join),
+            keyed: kind.and_then(|kind| kind.keyed).or(self.keyed).unwrap_or(false),
             declared: kind.is_some(),
             lookup: kind.and_then(|kind| kind.lookup.clone()).or(self.lookup.clone()).unwrap_or_default(),
         })
