@@ -1,6 +1,6 @@
 //! Pages by their numbers, of services that count: each item once, or a refusal, never a page that lacks something.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod drive;
 
