@@ -2,16 +2,69 @@
 
 use std::io::{self, BufRead, Write};
 use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 
 use archipel::demo::{Client, SCENARIOS, World};
 use clap::Args;
+use rustix::event::{PollFd, PollFlags, poll};
 use sample::wan::Cut;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::Failure;
 
 /// What can be typed while the demo stays up. A bandwidth of 0 is as much as can be.
 const COMMANDS: &str = "`cut Site1`, `heal Site1`, `rtt Site1 Site2 100ms`, `jitter Site1 Site2 5ms`, \
      `bandwidth Site1 Site2 1000000`, `quit`";
+
+/// What happens while the demo goes on.
+enum Told {
+    /// The sites are there.
+    Started(Arc<World>),
+    /// It has come to its end.
+    Played(Result<String, Failure>),
+    /// Somebody ends it, in this way.
+    End(Failure),
+}
+
+/// Tells of the signals that end a process.
+fn watch_signals(tell: Sender<Told>) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut signals = {
+        let _entered = runtime.enter();
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        kinds.map(signal).into_iter().collect::<io::Result<Vec<_>>>()?
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        runtime.block_on(async {
+            let [interrupt, terminate, hangup] = signals.as_mut_slice() else { return };
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+                _ = hangup.recv() => {}
+            }
+        });
+        let _ = tell.send(Told::End(Failure::Interrupted));
+    })?;
+    Ok(())
+}
+
+/// Tells when nobody can read the standard output any more: `archipel demo | head`.
+fn watch_reader(tell: Sender<Told>) {
+    std::thread::spawn(move || {
+        let stdout = io::stdout();
+        // An error is told of whatever is asked for; nothing else is.
+        let mut end = [PollFd::new(&stdout, PollFlags::empty())];
+        loop {
+            match poll(&mut end, None) {
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return,
+                Ok(_) => break,
+            }
+        }
+        let _ = tell.send(Told::End(Failure::Io(io::ErrorKind::BrokenPipe.into())));
+    });
+}
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -29,9 +82,42 @@ pub(crate) struct DemoCommand {
 }
 
 impl DemoCommand {
+    /// Plays in a thread of its own: whatever that waits for, an interrupt ends it and leaves no file behind.
     pub(crate) fn run(self) -> Result<String, Failure> {
+        let (tell, told) = channel();
+        watch_signals(tell.clone()).map_err(Failure::Io)?;
+        watch_reader(tell.clone());
+        std::thread::Builder::new()
+            .name("demo".to_owned())
+            .spawn(move || {
+                let outcome = self.start_and_play(&tell);
+                let _ = tell.send(Told::Played(outcome));
+            })
+            .map_err(Failure::Io)?;
+        let (mut world, mut ended) = (None, None);
+        for told in told {
+            match told {
+                Told::Started(started) => world = Some(started),
+                Told::Played(outcome) => {
+                    // The last one who holds it: it ends with this.
+                    drop(world);
+                    return ended.map_or(outcome, Err);
+                }
+                Told::End(why) => ended = ended.or(Some(why)),
+            }
+            // A world that is still being made is ended once it is there.
+            if let (Some(world), Some(_)) = (&world, &ended) {
+                world.end().map_err(|why| Failure::Io(io::Error::other(why)))?;
+                break;
+            }
+        }
+        Err(ended.unwrap_or_else(|| Failure::Io(io::Error::other("the demo ended"))))
+    }
+
+    fn start_and_play(&self, tell: &Sender<Told>) -> Result<String, Failure> {
         let broken = |why: String| Failure::Io(io::Error::other(why));
-        let world = World::start().map_err(broken)?;
+        let world = Arc::new(World::start().map_err(broken)?);
+        let _ = tell.send(Told::Started(Arc::clone(&world)));
         let client = Client::new().map_err(Failure::Io)?;
         let mut failed = 0;
         let mut lines = Vec::new();
@@ -60,6 +146,7 @@ impl DemoCommand {
 
     fn narrate(&self, line: &str) {
         if !self.once {
+            // Who stops reading ends the demo: `watch_reader` sees it.
             let _ = writeln!(io::stdout().lock(), "{line}");
         }
     }

@@ -6,4 +6,5 @@ pub mod assemble;
 pub mod config;
 pub mod demo;
 pub mod hex;
+pub mod identity;
 pub mod members;

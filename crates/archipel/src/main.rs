@@ -8,6 +8,7 @@ mod member_command;
 mod memory;
 mod openstack_command;
 mod operations_command;
+mod renew_command;
 mod replicas_command;
 mod reservations_command;
 mod run_command;
@@ -27,7 +28,7 @@ use scope::{Diagnostic, Style};
 
 /// Geo-distributes applications that were never written for it.
 #[derive(Parser)]
-#[command(name = "archipel", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "archipel", version, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -44,6 +45,8 @@ enum Command {
     Check(check_command::CheckCommand),
     /// Make an operator's authority and a site's identity.
     Init(init_command::InitCommand),
+    /// Issue a site's identity for another year.
+    Renew(renew_command::RenewCommand),
     /// Turn a running mesh into plain forwarding, at once, and back.
     Bypass(bypass_command::BypassCommand),
     /// Say what a running mesh is doing.
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         Command::Run(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Init(command) => command.run(),
+        Command::Renew(command) => command.run(),
         Command::Bypass(command) => command.run(),
         Command::Sites(command) => command.run(),
         Command::Join(command) => command.run(),
@@ -117,6 +121,8 @@ enum Failure {
     Config(Box<Faults>),
     /// A scenario of the demo failed: exit status 1.
     Demo(String),
+    /// Somebody ended it: exit status 130, as a shell has it.
+    Interrupted,
     /// The system said no: exit status 1.
     Io(io::Error),
 }
@@ -135,6 +141,7 @@ impl Failure {
                 let _ = print(lines);
                 return ExitCode::FAILURE;
             }
+            Failure::Interrupted => return ExitCode::from(130),
             // Whoever read the output has stopped reading: there is nobody to tell.
             Failure::Io(error) if error.kind() == io::ErrorKind::BrokenPipe => return ExitCode::FAILURE,
             Failure::Io(error) => (format!("error: {error}"), 1),
@@ -154,6 +161,12 @@ impl From<Diagnostic> for Failure {
 fn print(line: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{line}").and_then(|()| stdout.flush()).map_err(Failure::Io)
+}
+
+/// Says what may not be meant, and goes on.
+fn warn(line: &str) {
+    // If nobody reads it, the work goes on all the same.
+    let _ = writeln!(io::stderr().lock(), "warning: {line}");
 }
 
 /// Says something to whoever runs this, with the time; standard output is for what was asked for.

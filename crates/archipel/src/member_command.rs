@@ -8,8 +8,8 @@ use http::Method;
 use link::Authority;
 use serde_json::{Map, Value, json};
 
-use crate::Failure;
 use crate::running::{Running, segment};
+use crate::{Failure, renew_command, warn};
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -32,8 +32,15 @@ impl JoinCommand {
     pub(crate) fn run(self) -> Result<String, Failure> {
         let answer =
             self.running.ask(Method::POST, "/v1/join", Some(json!({ "addresses": self.addresses })))?;
+        let Some(site) = answer.get("answered").and_then(Value::as_str) else {
+            return Err(Failure::Io(std::io::Error::other(format!(
+                "nobody answered at {} within 5 s; it is asked again every now and then\n\
+                 help: does an Archipel of the same authority run there, and do TCP and UDP pass to that port?",
+                self.addresses.join(", ")
+            ))));
+        };
         let count = answer.get("sites").and_then(Value::as_array).map_or(0, Vec::len);
-        Ok(format!("asked; {count} sites are known now, see `archipel sites`"))
+        Ok(format!("{site} answered; {count} sites are known now, see `archipel sites`"))
     }
 }
 
@@ -107,7 +114,13 @@ impl RevokeCommand {
     pub(crate) fn run(self) -> Result<String, Failure> {
         let failed = |error: link::IdentityError| Failure::Usage(error.to_string());
         let authority = Authority::load(&self.authority).map_err(failed)?;
-        let revocation = authority.revoke(&self.site, SystemTime::now()).map_err(failed)?;
+        let now = SystemTime::now();
+        let revocation = authority.revoke(&self.site, now).map_err(failed)?;
+        // A key that was stolen is given no new certificate.
+        if let Err(error) = renew_command::note_revoked(&self.authority, &self.site, now) {
+            let directory = self.authority.display();
+            warn(&format!("`{directory}` does not remember this, so never renew `{}`: {error}", self.site));
+        }
         let statement = archipel::hex::encode(&revocation.to_bytes());
         let order = json!({ "statement": statement, "force": self.force });
         self.running.ask(Method::POST, "/v1/revocations", Some(order))?;

@@ -71,7 +71,7 @@ impl OperationsCommand {
 
 /// An answer to what is in doubt.
 #[derive(Args)]
-#[command(group(ArgGroup::new("answer").required(true).args(["executed", "not_executed", "probe"])))]
+#[command(group(ArgGroup::new("answer").args(["executed", "not_executed", "probe"])))]
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Settle {
     /// Its name: SITE/RUN/NUMBER.
@@ -113,6 +113,7 @@ pub(crate) struct Settle {
 
 impl Settle {
     fn run(&self) -> Result<String, Failure> {
+        self.check_answered()?;
         if let Some(operation) = self.operation.as_ref().filter(|_| !self.probe && !self.dry_run) {
             let body = json!({ "executed": self.executed, "id": self.id });
             let path = format!("{}/settle", path(operation)?);
@@ -122,8 +123,23 @@ impl Settle {
         Ok(settled(&answer))
     }
 
+    /// Refuses an order without an answer, and says which answers there are: `clap` would name one of them only.
+    fn check_answered(&self) -> Result<(), Failure> {
+        if self.executed || self.not_executed || self.probe {
+            return Ok(());
+        }
+        let which = self.operation.as_deref().unwrap_or("--all");
+        Err(Failure::Usage(format!(
+            "say what became of it, by one of these:\n  \
+             archipel operations settle {which} --executed       the service has it (of a creation, with --id ID)\n  \
+             archipel operations settle {which} --not-executed   the service has it not: it is executed now\n  \
+             archipel operations settle {which} --probe          Archipel looks again, as the profile says"
+        )))
+    }
+
     /// What is asked of the running site.
     fn order(&self) -> Result<Value, Failure> {
+        self.check_answered()?;
         let seconds =
             |time: &String| age(time).map_err(|why| Failure::Usage(format!("--older-than {time}: {why}")));
         let (word, told) = if self.probe { ("probe", true) } else { ("executed", self.executed) };

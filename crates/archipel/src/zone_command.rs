@@ -4,8 +4,8 @@ use clap::Subcommand;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::Failure;
-use crate::running::{Running, segment, text};
+use crate::running::{Running, array, segment, text};
+use crate::{Failure, warn};
 
 #[derive(Subcommand)]
 pub(crate) enum ZoneCommand {
@@ -50,6 +50,10 @@ impl ZoneCommand {
             }
             ZoneCommand::List { running } => running.ask(Method::GET, "/v1/zones", None)?,
         };
+        // A site may come later, so it is no error.
+        for warning in array(&zones, "warnings").filter_map(Value::as_str) {
+            warn(&format!("{warning}. The zone is defined all the same: the site may join later"));
+        }
         let zones = zones.get("zones").and_then(Value::as_array).cloned().unwrap_or_default();
         let lines = zones.iter().map(|zone| format!("{} = {}", text(zone, "name"), text(zone, "location")));
         Ok(lines.collect::<Vec<_>>().join("\n"))

@@ -67,19 +67,22 @@ fn each_kind_of_fault_names_its_line_and_its_key() {
             "[services.volume]\nupstreams = ['http://a']",
             "t.toml:6: `services.volume.public` and `internal` are both missing: a service needs a listener",
         ),
-        ("mode = 1", "t.toml:6: `mode` is a string, not an integer"),
+        ("mode = 1", "t.toml:6: `mode` has an integer, and needs a string"),
         ("mode = 'rout'", "t.toml:6: no mode is called `rout`"),
         ("threads = 0", "t.toml:6: `threads` is out of range"),
-        ("threads = 2.5", "t.toml:6: `threads` is a whole number, not a float"),
-        ("labels = 'eu'", "t.toml:6: `labels` is a table, not a string"),
+        ("threads = 2.5", "t.toml:6: `threads` has a float, and needs a whole number"),
+        ("labels = 'eu'", "t.toml:6: `labels` has a string, and needs a table"),
         ("[labels]\nregion = 'e u'", "t.toml:7: `labels.region` cannot be `e u`"),
         ("[labels]\n'a b' = 'eu'", "t.toml:7: `a b` cannot be a label"),
         ("services.image.public = ['1.2.3.4:1']", "t.toml:6: this is not TOML: duplicate key"),
         (
             "services.image.strict = 'yes'",
-            "t.toml:6: `services.image.strict` is `true` or `false`, not a string",
+            "t.toml:6: `services.image.strict` has a string, and needs `true` or `false`",
         ),
-        ("services.image.internal = 1", "t.toml:6: `services.image.internal` is a list, not an integer"),
+        (
+            "services.image.internal = 1",
+            "t.toml:6: `services.image.internal` has an integer, and needs a list",
+        ),
         ("services.image.internal = []", "t.toml:6: `services.image.internal` is empty"),
         ("services.image.internal = ['a:1']", "t.toml:6: `services.image.internal[0]` cannot be `a:1`"),
         ("services.image.upstream_ca = 'ca.pem'", "t.toml:6: `services.image.upstream_ca` has no use"),
@@ -111,7 +114,7 @@ fn each_fault_of_a_peer_names_its_line_and_its_key() {
         ("peers.here.address = 'b:1'", "t.toml:7: `here` cannot be a site's name"),
         (
             "peers.Site2 = { address = 'b:1', rtt = 12 }",
-            "t.toml:7: `peers.Site2.rtt` is a string, not an integer",
+            "t.toml:7: `peers.Site2.rtt` has an integer, and needs a duration in quotes, such as `\"60s\"`",
         ),
         (
             "peers.Site2 = { address = 'b:1', services = ['glanse'] }",
@@ -209,7 +212,7 @@ fn zones_are_checked_against_sites_and_each_other() {
         ("[zones]\nwest = 'east'\neast = 'west'", "t.toml:8: the zone `east` would be defined by itself"),
         ("[zones]\nSite1 = 'here'", "t.toml:7: the zone `Site1` has the name of a site"),
         ("[zones]\nhere = 'Site1'", "t.toml:7: `here` cannot be a zone's name"),
-        ("[zones]\nwest = 1", "t.toml:7: `zones.west` is a string, not an integer"),
+        ("[zones]\nwest = 1", "t.toml:7: `zones.west` has an integer, and needs a string"),
     ] {
         assert_eq!(faults_of(rest), [expected], "{rest}");
     }
@@ -263,9 +266,9 @@ fn one_fault_is_not_reported_as_another() {
     let fine_but_for_the_zone = "zones.west = 'Site1 &'\nservices.image.scope = 'image: west'\n";
     assert_eq!(faults_of(fine_but_for_the_zone), ["t.toml:6: expected a location, found the end"]);
     let peer_as_a_string = "peers.Site2 = 'b:1'\nlink.listen = '127.0.0.1:7400'\nzones.west = 'Site2'\n";
-    assert_eq!(faults_of(peer_as_a_string), ["t.toml:6: `peers.Site2` is a table, not a string"]);
+    assert_eq!(faults_of(peer_as_a_string), ["t.toml:6: `peers.Site2` has a string, and needs a table"]);
     let zone_as_a_list = "zones.west = ['Site1']\nservices.image.scope = 'image: west'\n";
-    assert_eq!(faults_of(zone_as_a_list), ["t.toml:6: `zones.west` is a string, not a list"]);
+    assert_eq!(faults_of(zone_as_a_list), ["t.toml:6: `zones.west` has a list, and needs a string"]);
     let nameless = format!("{LEAST}services.image.scope = 'glance: Site1'").replace("site = ", "sit = ");
     let faults = read(&nameless).unwrap_err().to_string();
     assert_eq!(faults, "t.toml:1: `site` is missing\nt.toml:1: unknown key `sit`");

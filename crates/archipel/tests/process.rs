@@ -170,10 +170,34 @@ fn a_reload_says_what_takes_effect_only_after_a_restart() {
     ));
     running.signal("HUP");
     let line = running.until("after a restart");
-    for key in ["threads", "audit", "limits.records_per_sender"] {
+    for key in ["threads", "audit.file", "limits.records_per_sender"] {
         assert!(line.contains(key), "{line}");
     }
     running.until("reloaded");
+}
+
+#[test]
+fn a_reload_calls_for_no_restart_where_the_profile_is_in_force() {
+    let (home, service) = (Home::new(), Upstream::start(|_| (418, "no".to_owned())));
+    let profile = |more: &str| {
+        fs::write(home.path().join("shop.toml"), format!("description = \"a shop\"\n{more}")).unwrap();
+    };
+    profile("");
+    let text = any_port(&service).replace("profile = \"rest\"", "profile = \"shop\"\nprofiles = \".\"");
+    home.write(&text);
+    let mut running = home.run();
+    let address = running.address("image", "public");
+    let sites = || get(address, "/", &[("x-scope", "image: here ; Site2")]).header("scope-sites").to_owned();
+    assert!(!sites().contains("Site2"), "{}", sites());
+    // The service's answer is a failure from now on, so that the other site is asked.
+    profile("[[fails]]\nstatus = [418]\n");
+    running.signal("HUP");
+    running.until("reloaded");
+    until("the profile is in force", || sites().contains("Site2"));
+    assert!(!running.rest().contains("after a restart"), "{}", running.rest());
+    profile("[propagation]\nbaggage = true\n");
+    running.signal("HUP");
+    running.until("after a restart: profile");
 }
 
 #[test]

@@ -32,6 +32,7 @@ use crate::replicas::owned;
 use crate::replicas::walk::{self, At};
 use crate::route::{Asker, Route};
 use crate::said;
+use crate::session;
 use crate::ticket::Ticket;
 use crate::upgrade::{self, Switch};
 
@@ -91,6 +92,7 @@ pub(crate) fn handle<B: Into<Incoming>>(
         }
         walk.note_issued(&response);
         headers::drop_peers_only(response.headers_mut());
+        response.body_mut().may_stream(&walk.core.shared.streams, walk.state.settings().limits.streams);
         response.body_mut().hold(walk.ticket);
         Ok(response)
     }
@@ -199,7 +201,8 @@ impl Walk {
             }
         };
         let scoped = asker.scoped(&head, &carried, &plan);
-        let response = self.carry_out(plan, head, body, carried).await;
+        let mut response = self.carry_out(Rc::clone(&plan), head, body, carried).await;
+        session::mark(&self.state.settings().profile, &self.service.name, &plan, &mut response);
         scoped.answered(&self.core, response.status(), response.headers().get(said::SCOPE_SITES));
         response
     }

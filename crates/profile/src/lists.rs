@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::lookup::LookupQuery;
 use crate::path::Pattern;
 use crate::setting::Setting;
 
@@ -16,6 +17,7 @@ pub struct Lists {
     drop: Option<Vec<String>>,
     sort: Setting<Sort>,
     paging: Setting<Paging>,
+    lookup: Option<Vec<LookupQuery>>,
     /// Lists that differ from the rest. The first that fits counts.
     kinds: Vec<Kind>,
 }
@@ -38,6 +40,7 @@ struct Kind {
     sort: Setting<Sort>,
     #[serde(default)]
     paging: Setting<Paging>,
+    lookup: Option<Vec<LookupQuery>>,
 }
 
 /// How one list looks. Fields of items and members of envelopes are named by paths: `metadata.name`.
@@ -59,6 +62,8 @@ pub struct List {
     pub paging: Option<Paging>,
     /// The profile says of this path that a list is there: nothing else is.
     pub declared: bool,
+    /// Queries that look something up, so that an empty list says that it is not there.
+    pub lookup: Vec<LookupQuery>,
 }
 
 impl Default for List {
@@ -72,6 +77,7 @@ impl Default for List {
             sort: None,
             paging: None,
             declared: false,
+            lookup: Vec::new(),
         }
     }
 }
@@ -168,7 +174,13 @@ impl Lists {
             sort: self.sort.under(kind.map(|kind| &kind.sort)),
             paging: self.paging.under(kind.map(|kind| &kind.paging)),
             declared: kind.is_some(),
+            lookup: kind.and_then(|kind| kind.lookup.clone()).or(self.lookup.clone()).unwrap_or_default(),
         })
+    }
+
+    /// Whether any list is looked up by a query.
+    pub(crate) fn look_up(&self) -> bool {
+        self.lookup.is_some() || self.kinds.iter().any(|kind| kind.lookup.is_some())
     }
 
     /// The first name of a service that is none of the application's.
@@ -194,6 +206,13 @@ impl Lists {
             return Some("a member has no name");
         }
         None
+    }
+}
+
+impl Paging {
+    /// Whether a parameter says where a page starts.
+    pub(crate) fn is_position(&self, parameter: &str) -> bool {
+        self.marker == parameter || self.refuse.iter().any(|name| name == parameter)
     }
 }
 

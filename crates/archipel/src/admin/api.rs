@@ -1,7 +1,7 @@
 //! What can be asked and ordered, by method and path.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::{Method, StatusCode};
 use link::Speaks;
@@ -55,9 +55,15 @@ pub(super) async fn answer(method: &Method, path: &str, body: &[u8], admin: &Adm
             }
         }),
         ("GET", ["metrics"]) => with_mesh(admin, |mesh| {
-            Answer::Text(mesh.metrics() + &show::metrics(&admin.members.snapshot(), &admin.members.traffic()))
+            let sites = show::metrics(&admin.members.snapshot(), &admin.members.traffic());
+            Answer::Text(mesh.metrics() + &sites + &admin.members.identity().metrics(SystemTime::now()))
         }),
         ("GET", ["v1", "sites"]) => sites(admin),
+        ("POST", ["v1", "join"]) => match order(method, &segments, &body) {
+            Some(Ok(Order::Join(addresses))) => join(admin, addresses).await,
+            Some(Err(refused)) => refused,
+            _ => Answer::bad(JOIN),
+        },
         ("GET", ["v1", "zones"]) => Answer::ok(show::zones(&admin.members.snapshot())),
         _ => match order(method, &segments, &body) {
             Some(Ok(order)) => obey(admin, order).await,
@@ -69,6 +75,7 @@ pub(super) async fn answer(method: &Method, path: &str, body: &[u8], admin: &Adm
     }
 }
 
+const JOIN: &str = "send {\"addresses\": [\"host:port\"]}";
 const ON_OR_OFF: &str = "send {\"on\": true} or {\"on\": false}";
 
 /// What is to be done to the membership, if this says so.
@@ -80,7 +87,7 @@ fn order(method: &Method, segments: &[&str], body: &Value) -> Option<Result<Orde
             let read = |address: &Value| address.as_str().map(str::to_owned);
             match addresses.and_then(|addresses| addresses.iter().map(read).collect::<Option<Vec<_>>>()) {
                 Some(addresses) if !addresses.is_empty() => Ok(Order::Join(addresses)),
-                _ => Err(Answer::bad("send {\"addresses\": [\"host:port\"]}")),
+                _ => Err(Answer::bad(JOIN)),
             }
         }
         ("POST", ["v1", "leave"]) => Ok(Order::Leave),
@@ -123,13 +130,53 @@ fn metrics(body: &serde_json::Map<String, Value>) -> Option<BTreeMap<String, Opt
 /// What was ordered is done when this returns, here; the other sites hear of it meanwhile.
 async fn obey(admin: &Admin, order: Order) -> Answer {
     const PATIENCE: Duration = Duration::from_secs(10);
-    let zones = matches!(order, Order::Zone { .. });
+    let zone = match &order {
+        Order::Zone { text, .. } => Some(text.clone()),
+        _ => None,
+    };
     match tokio::time::timeout(PATIENCE, admin.members.order(order)).await {
-        Ok(Ok(())) if zones => Answer::ok(show::zones(&admin.members.snapshot())),
-        Ok(Ok(())) => sites(admin),
+        Ok(Ok(())) => match zone {
+            Some(text) => {
+                let view = admin.members.snapshot();
+                let unknown = text.map(|text| show::unknown_names(&view, &text));
+                Answer::ok(with(show::zones(&view), "warnings", unknown.unwrap_or_default().into()))
+            }
+            None => sites(admin),
+        },
         Ok(Err(why)) => Answer::refused(StatusCode::UNPROCESSABLE_ENTITY, why),
         Err(_) => Answer::refused(StatusCode::SERVICE_UNAVAILABLE, "the membership does not answer"),
     }
+}
+
+/// Meets other sites, and says which of them answered first: `answered` is null if none did.
+async fn join(admin: &Admin, addresses: Vec<String>) -> Answer {
+    /// Long enough for a name to be looked up and for a hello that was lost to be said again.
+    const PATIENCE: Duration = Duration::from_secs(5);
+    let mut places = Vec::new();
+    for address in &addresses {
+        let looked_up = tokio::time::timeout(PATIENCE, tokio::net::lookup_host(address)).await;
+        places.extend(looked_up.ok().and_then(Result::ok).into_iter().flatten());
+    }
+    let met = admin.members.met(places, PATIENCE);
+    match obey(admin, Order::Join(addresses.clone())).await {
+        Answer::Document(StatusCode::OK, document) => {
+            // One that is known to be there is not greeted again.
+            let answered = match show::answers_at(&admin.members.snapshot(), &addresses) {
+                Some(site) => Some(site),
+                None => met.await.map(|site| site.name().to_owned()),
+            };
+            Answer::ok(with(document, "answered", answered.into()))
+        }
+        refused => refused,
+    }
+}
+
+/// A document with one more member.
+fn with(mut document: Value, name: &str, value: Value) -> Value {
+    if let Some(members) = document.as_object_mut() {
+        members.insert(name.to_owned(), value);
+    }
+    document
 }
 
 fn sites(admin: &Admin) -> Answer {
@@ -150,6 +197,7 @@ fn status(admin: &Admin, mesh: &Mesh) -> Value {
         "bypass": mesh.bypass(),
         "protocol": { "oldest": Speaks::NOW.oldest(), "newest": Speaks::NOW.newest() },
         "in_flight": mesh.in_flight(),
+        "link": admin.members.identity().status(SystemTime::now()),
         "observed": { "attributed": attributed, "unattributed": unattributed },
     })
 }

@@ -6,7 +6,7 @@
 //!
 //! In the order in which a file meets them: `table` (TOML to keys and values, with their places),
 //! `read`, `service`, `replication` and `tokens` (keys to settings), `limits` and `address`, `names` (zones and scopes against
-//! the sites), `fault`.
+//! the sites), `fault`; beside them `restart` (what a reload does not change).
 
 mod address;
 mod fault;
@@ -14,6 +14,7 @@ mod limits;
 mod names;
 mod read;
 mod replication;
+mod restart;
 mod service;
 mod table;
 mod tokens;
@@ -34,6 +35,7 @@ pub use address::{Endpoint, Upstream, endpoint};
 pub use fault::{Code, Fault, Faults};
 pub use limits::{Limits, Timeouts};
 pub use replication::Replication;
+pub use restart::{RESTART_KEYS, RestartKey, needs_restart};
 pub use tokens::{Accept, Login, Named, Tokens};
 
 /// A file that was read and is valid. Plain data: two readings can be compared.

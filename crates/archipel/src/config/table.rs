@@ -236,7 +236,7 @@ impl<'d> Entry<'d> {
         Some(start..start + value.len())
     }
 
-    fn wrong_type(&self, expected: &str) {
+    fn wrong_type(&self, wanted: &str) {
         let found = match &self.value {
             DeValue::String(_) => "a string",
             DeValue::Integer(_) => "an integer",
@@ -246,7 +246,7 @@ impl<'d> Entry<'d> {
             DeValue::Array(_) => "a list",
             DeValue::Table(_) => "a table",
         };
-        self.note(Code::Type, format!("is {expected}, not {found}"), format!("expected {expected}"));
+        self.note(Code::Type, format!("has {found}, and needs {wanted}"), format!("write {wanted}"));
     }
 
     pub(super) fn is_string(&self) -> bool {
@@ -315,6 +315,10 @@ impl<'d> Entry<'d> {
     }
 
     pub(super) fn duration(&self) -> Option<Duration> {
+        if !self.is_string() {
+            self.wrong_type("a duration in quotes, such as `\"60s\"`");
+            return None;
+        }
         let duration = self.parsed(Code::Value, parse_duration)?.into_inner();
         if duration.is_zero() || duration > LONGEST {
             let label = format!("expected more than zero, and at most {}", print_duration(LONGEST));

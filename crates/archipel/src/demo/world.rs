@@ -3,6 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -47,6 +48,8 @@ pub struct World {
     settings: String,
     /// Where each site's files are.
     directory: TempDir,
+    /// Nothing starts any more.
+    ended: AtomicBool,
 }
 
 struct Site {
@@ -88,6 +91,7 @@ impl World {
             authority: Authority::create("demo").map_err(|error| error.to_string())?,
             settings: settings.to_owned(),
             directory: tempfile::tempdir().map_err(|error| error.to_string())?,
+            ended: AtomicBool::new(false),
         };
         for _ in SITES {
             world.add_site()?;
@@ -96,8 +100,41 @@ impl World {
         Ok(world)
     }
 
+    /// Stops every site and removes all files, while somebody else may be in the middle of something.
+    pub fn end(&self) -> Result<(), String> {
+        /// Whatever was being made when this began is made by then.
+        const TRIES: usize = 100;
+        self.ended.store(true, Ordering::Relaxed);
+        self.stop_all();
+        let mut outcome = Ok(());
+        for _ in 0..TRIES {
+            outcome = std::fs::remove_dir_all(self.directory.path());
+            match &outcome {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {}
+                _ => return Ok(()),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        outcome.map_err(|error| format!("`{}` is left behind: {error}", self.directory.path().display()))
+    }
+
+    fn stop_all(&self) {
+        for site in self.sites() {
+            let node = site.node().take();
+            if let Some(node) = node {
+                let _ = node.stop(Duration::from_millis(100));
+            }
+        }
+    }
+
+    /// Whether anything may be started still.
+    fn check_going(&self) -> Result<(), String> {
+        if self.ended.load(Ordering::Relaxed) { Err("the demo has ended".to_owned()) } else { Ok(()) }
+    }
+
     /// Starts one more site, which knows the first one's address and nothing else. Its number.
     pub fn add_site(&self) -> Result<usize, String> {
+        self.check_going()?;
         let index = self.sites().len();
         let name = format!("Site{}", index + 1);
         let identity = self.authority.issue(&name).map_err(|error| error.to_string())?;
@@ -137,6 +174,7 @@ impl World {
 
     /// Starts the mesh of a site, at the ports that it has had before.
     pub fn start_mesh(&self, site: usize) -> Result<(), String> {
+        self.check_going()?;
         let site = self.site(site)?;
         let config = self.config(&site.name)?;
         let (mesh, members) = assemble::start(&config, mesh::Audit::none(), |_| ())?;
@@ -336,11 +374,7 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        for site in self.sites() {
-            if let Some(node) = site.node().take() {
-                let _ = node.stop(Duration::from_millis(100));
-            }
-        }
+        self.stop_all();
     }
 }
 

@@ -12,6 +12,7 @@ pub mod show;
 mod view;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -20,10 +21,12 @@ use bytes::Bytes;
 use http::{Method, StatusCode};
 use link::Identity;
 use mesh::{Backstage, Mesh, Question, Reply};
+use scope::Site;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 
 use crate::config::Config;
+use crate::identity::IdentityInForce;
 pub use driver::Start;
 pub use kept::revoked;
 pub use view::View;
@@ -66,6 +69,8 @@ pub enum Order {
 /// What the thread is told.
 enum Command {
     Order(Order, oneshot::Sender<Result<(), String>>),
+    /// The site that answers at one of these addresses from now on, once one does.
+    Meet(Vec<SocketAddr>, oneshot::Sender<Site>),
     /// Another site's state, and where to put ours.
     Sync {
         question: Question,
@@ -110,6 +115,7 @@ pub struct Members {
     commands: UnboundedSender<Command>,
     view: watch::Receiver<Arc<View>>,
     traffic: Arc<Traffic>,
+    identity: IdentityInForce,
 }
 
 /// What the thread is made of, until it starts.
@@ -127,13 +133,19 @@ impl Members {
         let (publish, view) = watch::channel(Arc::new(View::of_file(config)));
         let traffic = Arc::<Traffic>::default();
         let inbox = Inbox { commands: received, view: publish, traffic: Arc::clone(&traffic) };
-        (Members { commands, view, traffic }, inbox)
+        (Members { commands, view, traffic, identity: IdentityInForce::default() }, inbox)
     }
 
     /// The sites as they are known now.
     #[must_use]
     pub fn snapshot(&self) -> Arc<View> {
         Arc::clone(&self.view.borrow())
+    }
+
+    /// Who this site is to the others.
+    #[must_use]
+    pub fn identity(&self) -> &IdentityInForce {
+        &self.identity
     }
 
     /// What went over the wire.
@@ -149,6 +161,19 @@ impl Members {
         outcome.await.unwrap_or_else(|_| {
             Err("this site has no link to others: there is no [link] in its configuration".to_owned())
         })
+    }
+
+    /// Waits for a site that answers at one of these addresses from now on, or that is met meanwhile. Nothing, if none does
+    /// within `patience`.
+    pub fn met(
+        &self,
+        addresses: Vec<SocketAddr>,
+        patience: Duration,
+    ) -> impl Future<Output = Option<Site>> + use<> {
+        let (reply, met) = oneshot::channel();
+        // Sent now, not when it is waited for: an order that follows is carried out after it.
+        let _ = self.commands.send(Command::Meet(addresses, reply));
+        async move { tokio::time::timeout(patience, met).await.ok()?.ok() }
     }
 
     /// Keeps this mesh's view of the sites up to date from now on.

@@ -89,6 +89,39 @@ pub fn zones(view: &View) -> Value {
     json!({ "zones": view.known(scope::Known::Zones).into_iter().map(zone).collect::<Vec<_>>() })
 }
 
+/// The site that says of itself that it is at one of these addresses, and that this site reaches.
+#[must_use]
+pub fn answers_at(view: &View, addresses: &[String]) -> Option<String> {
+    let here = view.members().get(view.here());
+    let mut known = view.heard().into_iter().flat_map(sites::Snapshot::all);
+    let answers = known.find(|seen| {
+        let (site, at) = (&seen.record.site, &*seen.record.says.address);
+        let works = seen.status == Status::Alive && seen.reach == Reach::Reachable;
+        works && Some(site) != here && addresses.iter().any(|address| address == at)
+    });
+    answers.map(|seen| seen.record.site.name().to_owned())
+}
+
+/// The names in a location that are those of no site and no zone, each as a warning: it may be one that comes later.
+#[must_use]
+pub fn unknown_names(view: &View, location: &str) -> Vec<String> {
+    let zones = view.known(scope::Known::Zones);
+    let known = || view.members().iter().map(scope::Site::name).chain(zones.iter().copied());
+    // Whoever defined it made sure that it can be read.
+    let Ok(location) = scope::Dialect::default().location(location) else { return Vec::new() };
+    let mut warnings = Vec::new();
+    location.names(&mut |name, _| {
+        if view.find(name).is_some() || view.zone(name).is_some() {
+            return;
+        }
+        let near = scope::nearest(name, known());
+        let meant = near.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ");
+        let hint = if near.is_empty() { String::new() } else { format!("; did you mean {meant}?") };
+        warnings.push(format!("no site or zone is called `{name}`{hint}"));
+    });
+    warnings
+}
+
 /// Counters and gauges, in the text format of Prometheus.
 #[must_use]
 pub fn metrics(view: &View, traffic: &Traffic) -> String {

@@ -50,9 +50,13 @@ mod records;
 mod replicas;
 #[path = "../http/resources.rs"]
 mod resources;
+#[path = "../http/sessions.rs"]
+mod sessions;
 mod several;
 #[path = "../http/standing.rs"]
 mod standing;
+#[path = "../http/streams.rs"]
+mod streams;
 #[path = "../http/timeouts.rs"]
 mod timeouts;
 #[path = "../http/tls.rs"]

@@ -113,6 +113,8 @@ struct Driver {
     kept: Option<Kept>,
     /// Orders that wait for it.
     replies: Vec<Replying>,
+    /// Who waits for a site at one of these addresses.
+    meeting: Vec<(Vec<SocketAddr>, oneshot::Sender<Site>)>,
     /// Why that could not be kept: said once.
     unkept: Option<String>,
     wake: Option<Instant>,
@@ -178,6 +180,7 @@ impl Driver {
             mesh: Weak::new(),
             kept: Some(kept),
             replies: Vec::new(),
+            meeting: Vec::new(),
             unkept: None,
             wake: None,
             failing: BTreeSet::new(),
@@ -206,11 +209,7 @@ impl Driver {
         self.carry_out(effects);
         self.define_zones();
         self.read_metrics();
-        let config = &self.start.config;
-        let join = config.link.iter().flat_map(|link| &link.join);
-        let addresses = join.chain(config.peers.values().map(|peer| &peer.address));
-        let addresses = addresses.map(|address| address.to_string().into()).collect();
-        self.on(Event::Join { addresses });
+        self.on(Event::Join { addresses: seeds(&self.start.config) });
     }
 
     async fn run(mut self) {
@@ -304,7 +303,18 @@ impl Driver {
         self.inbox.view.send_replace(view);
     }
 
-    fn notice(&self, notice: &Notice) {
+    /// A site has answered, from this address or, where that is not known, for the first time.
+    fn has_met(&mut self, site: &Site, from: Option<SocketAddr>) {
+        let here = |addresses: &[SocketAddr]| from.is_none_or(|from| addresses.contains(&from));
+        for (_, reply) in self.meeting.extract_if(.., |(addresses, _)| here(addresses)) {
+            let _ = reply.send(site.clone());
+        }
+    }
+
+    fn notice(&mut self, notice: &Notice) {
+        if let Notice::Joined(site) | Notice::Back(site) = notice {
+            self.has_met(site, None);
+        }
         if let Notice::Back(site)
         | Notice::Reachable(site)
         | Notice::Suspected(site)
@@ -333,6 +343,13 @@ impl Driver {
         };
         (self.start.say)(&line);
     }
+}
+
+/// Where the file says that other sites are.
+fn seeds(config: &Config) -> Vec<Box<str>> {
+    let join = config.link.iter().flat_map(|link| &link.join);
+    let addresses = join.chain(config.peers.values().map(|peer| &peer.address));
+    addresses.map(|address| address.to_string().into()).collect()
 }
 
 /// Peers as the link names them.

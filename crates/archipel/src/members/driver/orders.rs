@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
 use super::super::{Command, Order};
-use super::{Driver, micros, pool, proven, says};
+use super::{Driver, micros, pool, proven, says, seeds};
 use crate::config::Config;
 
 /// A site that leaves goes on for so long, so that it is heard.
@@ -23,6 +23,11 @@ impl Driver {
                 let outcome = self.order(order);
                 self.replies.push((reply, outcome));
                 self.keep();
+            }
+            Command::Meet(addresses, reply) => {
+                // Whoever gave up waiting needs no answer any more.
+                self.meeting.retain(|(_, reply)| !reply.is_closed());
+                self.meeting.push((addresses, reply));
             }
             Command::Sync { question, reply } => {
                 let mut effects = Vec::new();
@@ -151,6 +156,7 @@ impl Driver {
         let source = |config: &Config| config.link.as_ref().and_then(|link| link.source);
         let moved = source(&config) != source(&self.start.config);
         let renewed = identity.filter(|identity| !identity.is_same_as(&self.start.identity));
+        let before = seeds(&self.start.config);
         self.start.config = config;
         if (moved || renewed.is_some())
             && let Err(why) = self.renew(renewed)
@@ -166,6 +172,12 @@ impl Driver {
         self.define_zones();
         self.read_metrics();
         self.publish();
+        let mut addresses = seeds(&self.start.config);
+        addresses.retain(|address| !before.contains(address));
+        // A site that has left stays so until somebody says otherwise.
+        if !addresses.is_empty() && !self.machine.is_leaving() {
+            self.on(Event::Join { addresses });
+        }
     }
 
     /// Takes on a new identity, if there is one, and makes connections anew.

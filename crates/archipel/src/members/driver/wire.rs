@@ -75,6 +75,7 @@ impl Driver {
                     fingerprint: *opened.fingerprint.as_bytes(),
                     issued: micros(opened.issued),
                 };
+                self.has_met(&site, Some(from));
                 self.on(Event::Datagram { from: site, identity, bytes: opened.payload });
             }
             Err(refusal) => {
