@@ -25,7 +25,7 @@ fn copy(from: &Path, to: &Path) {
         let path = entry.unwrap().path();
         let to = to.join(path.file_name().unwrap());
         if path.is_dir() {
-            copy(&path, &to)
+            copy(&path, &to);
         } else {
             let _bytes = std::fs::copy(&path, &to).unwrap();
         }
@@ -62,7 +62,7 @@ fn a_site_with_old_records_gives_no_number_that_another_site_knows() {
     copy(&directory, backup.path());
     isles.start(0);
     // Many more than the time of day allows for.
-    let last = (0..4000).map(|_| allocate(&isles, 0, MetaRange::WIDE)).last().unwrap();
+    let last = (0..4000).map(|_| allocate(&isles, 0, MetaRange::WIDE)).max().unwrap();
     let meta = Meta(format!("image:/images/{last}").into());
     let mut wanted = create("one", &NAMES);
     let Subject::New { naming, .. } = &mut wanted.write.subject else { panic!("it is new") };
