@@ -379,6 +379,15 @@ class JsonServer(Application):
         posts = json.loads(self.asked("GET", f"{url}/posts", scope).body)
         return sorted((post["name"], post["text"]) for post in posts)
 
+    def replicas(self, world):
+        first = json.dumps({"name": "first", "text": "1"})
+        scoped = self.scoped("Site1 & Site2 & Site3")
+        answer = ask(f"{world.sites[0].url}/posts", "POST", first, Content_Type="application/json", **scoped)
+        equal(answer.status, 422, f"a POST to three sites: {answer}")
+        for site in world.sites:
+            equal(self.all(site.direct), [], "what was refused")
+        return refused(answer)
+
     def looked_at(self, item):
         return ["/posts", f"/posts/{item}", "/posts/4711", "/posts?_sort=name&_limit=2"]
 

@@ -177,7 +177,9 @@ impl Combine {
         let names: Vec<&str> = sources.sites.iter().map(Site::name).collect();
         let page = Page::plan(&list, &tree, &request, &names).map_err(|refused| {
             let status = match refused {
-                merge::Refused::Counted { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+                merge::Refused::Counted { .. } | merge::Refused::Page { .. } => {
+                    StatusCode::UNPROCESSABLE_ENTITY
+                }
                 merge::Refused::Marker { .. } => StatusCode::BAD_REQUEST,
             };
             Problem::new(status, "not-mergeable", "This list cannot be merged as it is asked for")
@@ -298,6 +300,7 @@ impl Sources {
         }
         // What earlier pages left to a site that is not there now, nobody else tells.
         partial |= page.owing().any(|source| !places.values().any(|there| *there == source));
+        let sum_headers = list.sum_headers.clone();
         let mut merger = Merger::new(list, merged(&answer, &places), page, Limits::default(), Late::Abort);
         if let Some(rule) = rule {
             merger = merger.once(rule);
@@ -340,8 +343,13 @@ impl Sources {
             Ok(_) if strict && partial => Made::plain(missing(asked)),
             Ok(first_chunk) => {
                 let mut response = Response::new(AnswerBody::full(Bytes::new()));
+                let sums = summed(&sum_headers, &heads);
                 *response.headers_mut() = first_head(&answer, heads);
+                for name in &sum_headers {
+                    response.headers_mut().remove(name.as_str());
+                }
                 as_merged(response.headers_mut(), &link, partial);
+                response.headers_mut().extend(sums);
                 if let Some((name, value)) = merging.merger.header()
                     && let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::try_from(value))
                 {
@@ -492,6 +500,19 @@ async fn read_whole(totals: &mut Totals, source: usize, mut body: AnswerBody) {
     }
 }
 
+/// The numbers that all of these heads have under these names, each summed.
+fn summed(names: &[String], heads: &[(Leg, usize, http::response::Parts)]) -> HeaderMap {
+    let mut sums = HeaderMap::new();
+    for name in names {
+        let number = |head: &http::response::Parts| text_of(&head.headers, name)?.trim().parse::<u64>().ok();
+        let sum = heads.iter().try_fold(0_u64, |sum, (_, _, head)| sum.checked_add(number(head)?));
+        if let (Some(sum), Ok(name)) = (sum.filter(|_| !heads.is_empty()), name.parse::<HeaderName>()) {
+            sums.insert(name, HeaderValue::from(sum));
+        }
+    }
+    sums
+}
+
 /// The headers of the first site, in the order of the plan, whose answer is in it.
 fn first_head(answer: &Answer, heads: Vec<(Leg, usize, http::response::Parts)>) -> HeaderMap {
     let order: BTreeMap<Leg, usize> = answer.legs().into_iter().zip(0..).collect();
@@ -620,6 +641,9 @@ fn no_merge(broken: &Broken, asked: Vec<Asked>) -> Response<AnswerBody> {
         | Broken::UniquePaged { .. }
         | Broken::Held
         | Broken::NotAList
+        | Broken::SameName { .. }
+        | Broken::NextUnknown { .. }
+        | Broken::Window { .. }
         | Broken::Values
         | Broken::ValuesPaged => StatusCode::UNPROCESSABLE_ENTITY,
     };
@@ -640,5 +664,9 @@ fn head_of<'h>(headers: &'h HeaderMap, link: &str) -> Head<'h> {
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+    text_of(headers, name.as_str())
+}
+
+fn text_of<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
