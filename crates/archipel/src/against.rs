@@ -141,6 +141,9 @@ impl<'a> Comparison<'a> {
             return self.unknown(format!("GET {path}: the profile says that lists there are not merged"));
         };
         let Some((document, headers)) = self.get(path) else { return };
+        if list.keyed {
+            return self.keyed(path, &list, &document);
+        }
         let Some(items) = items_of(&document, list.items.as_deref()) else {
             return self.differs(format!("GET {path}: {}", no_items(&document, &list)));
         };
@@ -176,6 +179,26 @@ impl<'a> Comparison<'a> {
         }
     }
 
+    /// A list whose items are members of an object, each named by its id.
+    fn keyed(&mut self, path: &str, list: &List, document: &Value) {
+        let at = list.items.as_deref().map(|member| at_member(document, member));
+        let items = at.map_or(Some(document), |found| found.first().copied()).and_then(Value::as_object);
+        match items {
+            None => self.differs(format!(
+                "GET {path}: `keyed` says that items are members of an object; the answer has {}",
+                members(document)
+            )),
+            Some(items) => {
+                self.fits(format!("GET {path}: a list of {} items, each named by its id", items.len()));
+                if let (Some(id), Some(_)) =
+                    (items.keys().next(), self.profile.kinds.collection(self.service, path))
+                {
+                    self.item(path, id);
+                }
+            }
+        }
+    }
+
     fn paging(
         &mut self,
         path: &str,
@@ -205,8 +228,8 @@ impl<'a> Comparison<'a> {
         }
         if told(&page, &headers) {
             self.fits(format!("GET {query}: one item, and the next page is told"));
-        } else if paging.guess {
-            self.fits(format!("GET {query}: one item; that there is more is guessed"));
+        } else if paging.guess || paging.offset.is_some() || paging.page.is_some() {
+            self.fits(format!("GET {query}: one item; a next page is not told, and need not be"));
         } else {
             self.differs(format!(
                 "GET {query}: one item of {count}, and no next page where `next` says; it has {}",
