@@ -30,6 +30,7 @@ use crate::replicas::group::Group;
 use crate::replicas::walk::{self, At};
 use crate::reservations::{self, Claim};
 use crate::said;
+use crate::session::AnsweredBy;
 use crate::settling::Settling;
 
 /// Each leg keeps its own time, counted from when anything last moved: a long upload is not a slow answer.
@@ -165,7 +166,8 @@ impl Dispatch {
                     }
                     Effect::Answer { leg } => {
                         self.core.counts.wasted.add(run.wasted() as u64);
-                        return answer(&mut legs, leg, &run);
+                        let sessions = self.state.settings().profile.has_sessions(&self.service.name);
+                        return answer(&mut legs, leg, &run, sessions);
                     }
                     Effect::Merge { answer, nearest, partial } => {
                         self.core.counts.wasted.add(run.wasted() as u64);
@@ -621,9 +623,13 @@ impl Legs {
     }
 }
 
-fn answer(legs: &mut Legs, leg: Leg, run: &Run<'_>) -> Response<AnswerBody> {
+fn answer(legs: &mut Legs, leg: Leg, run: &Run<'_>, says_site: bool) -> Response<AnswerBody> {
+    let site = legs.site(leg).filter(|_| says_site).cloned();
     match legs.of(leg).answer.take() {
         Some(mut response) => {
+            if let Some(site) = site {
+                response.extensions_mut().insert(AnsweredBy(site));
+            }
             said::put(response.headers_mut(), &run.report());
             response
         }

@@ -37,6 +37,7 @@ mod replicas;
 mod reservations;
 mod route;
 mod said;
+mod session;
 mod settings;
 mod settling;
 mod sites;

@@ -227,6 +227,12 @@ impl Lists {
         self.lookup.is_some() || self.kinds.iter().any(|kind| kind.lookup.is_some())
     }
 
+    /// Where a service has lists that are merged.
+    pub(crate) fn paths<'l>(&'l self, service: &'l str) -> impl Iterator<Item = &'l Pattern> {
+        let of = move |kind: &&Kind| kind.merge && kind.service.as_deref().is_none_or(|own| own == service);
+        self.kinds.iter().filter(of).flat_map(|kind| &kind.paths)
+    }
+
     /// The first name of a service that is none of the application's.
     pub(crate) fn stranger(&self, known: impl Fn(&String) -> bool) -> Option<&String> {
         self.kinds.iter().filter_map(|kind| kind.service.as_ref()).find(|name| !known(name))
@@ -287,6 +293,14 @@ impl Totals {
     #[must_use]
     pub fn fits(&self, service: &str, path: &str) -> bool {
         fits(self.service.as_deref(), &self.paths, service, path)
+    }
+
+    pub(crate) fn is_of(&self, service: &str) -> bool {
+        self.service.as_deref().is_none_or(|own| own == service)
+    }
+
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Pattern> {
+        self.paths.iter()
     }
 
     /// The service that is named, if it is none of the application's.

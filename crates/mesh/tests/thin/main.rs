@@ -44,10 +44,14 @@ mod never_twice;
 mod operators;
 #[path = "../http/paging.rs"]
 mod paging;
+#[path = "../http/records.rs"]
+mod records;
 #[path = "../http/replicas.rs"]
 mod replicas;
 #[path = "../http/resources.rs"]
 mod resources;
+#[path = "../http/sessions.rs"]
+mod sessions;
 mod several;
 #[path = "../http/standing.rs"]
 mod standing;
