@@ -16,6 +16,7 @@ use plan::{
     Why,
 };
 use profile::{Judge, Settles};
+use replica::{Meta, OpId};
 use scope::{Level, Plan, Site};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
@@ -28,6 +29,8 @@ use crate::merging::{self, Chosen, Combine, Reply};
 use crate::problem::{Problem, UNSENT};
 use crate::replicas::group::Group;
 use crate::replicas::walk::{self, At};
+use crate::replicas::write_name::WriteName;
+use crate::replicas::{Name, Order, Replicas, answer, forward};
 use crate::reservations::{self, Claim};
 use crate::said;
 use crate::session::AnsweredBy;
@@ -53,6 +56,8 @@ pub(crate) struct Dispatch {
     pub(crate) strict: bool,
     /// How to wait for what comes of a write, where that is wanted.
     pub(crate) settle: Option<Rc<Settles>>,
+    /// Another site may have a replicated resource of this name, and record a write to it.
+    pub(crate) recorded: Option<Replicas>,
 }
 
 /// Where each leg's body comes from.
@@ -73,6 +78,8 @@ struct One {
     site: Option<Site>,
     /// It reserves the name, and is no request to a service.
     reserves: bool,
+    /// It is a write to replicas, which is recorded before any service is asked.
+    replicates: bool,
     /// While it is under way.
     running: Option<(AbortHandle, Instant)>,
     answer: Option<Response<AnswerBody>>,
@@ -80,6 +87,14 @@ struct One {
     early: Option<Box<Ahead>>,
     /// Its answer has nothing of what was looked up.
     vacant: bool,
+}
+
+/// What is told of a write of which nobody knows whether it was executed.
+#[derive(Default)]
+struct Unknown {
+    op: Option<OpId>,
+    /// It was not: it was never recorded.
+    unsent: bool,
 }
 
 /// What is under way.
@@ -101,6 +116,10 @@ struct Legs {
     timers: BTreeMap<(Instant, usize), Timer>,
     /// The name that is reserved for this request, where one is.
     claim: Option<Rc<Claim>>,
+    /// The one that was.
+    released: Option<Rc<Claim>>,
+    /// The operation by which its write is recorded, where it may be.
+    named: WriteName,
     /// What requests to other sites have in common.
     addressed: Option<Box<Parts>>,
     /// What the profile says of answers to this request.
@@ -183,7 +202,8 @@ impl Dispatch {
                                 return nothing;
                             }
                         }
-                        return legs.failed(failure, run.report());
+                        let unknown = self.unknown(&legs, failure).await;
+                        return legs.failed(failure, run.report(), unknown);
                     }
                 }
             }
@@ -212,6 +232,28 @@ impl Dispatch {
             _ => {}
         }
         Some(event)
+    }
+
+    /// What is told of a write that may have been executed, beside that: by which name to ask what became of it.
+    async fn unknown(&self, legs: &Legs, failure: Failure) -> Unknown {
+        let named = legs.named.end();
+        if failure != Failure::Unknown {
+            return Unknown::default();
+        }
+        if let Some(claim) = &legs.released {
+            return Unknown { op: claim.name_unknown().await, unsent: false };
+        }
+        let Some((op, site)) = named else {
+            // The plan goes on only where what was asked before had no effect.
+            let unsent = legs.each.iter().rev().find(|one| !one.reserves).is_some_and(|one| one.replicates);
+            return Unknown { op: None, unsent };
+        };
+        if let Some(replicas) = &self.core.shared.replicas {
+            let site = site.unwrap_or_else(|| self.state.settings().site.clone());
+            let name = Name::new(&self.service.name, self.head.uri.path());
+            let _ = replicas.orders.send(Order::Lost(op.clone(), Meta::from(&name), site));
+        }
+        Unknown { op: Some(op), unsent: false }
     }
 
     /// What the profile says of answers to this request. A body that may have to be read must not be coded.
@@ -279,12 +321,13 @@ impl Dispatch {
             if let Some(claim) = &claim {
                 claim.holder.write(&mut head.headers);
             }
-            return legs.judged(
-                leg,
-                began,
-                scrutiny,
-                async move { leg::peer(&state, &site, head, body).await },
-            );
+            let recorded = self.recorded.clone().filter(|_| !probe && claim.is_none());
+            let named = legs.named.clone();
+            return legs.judged(leg, began, scrutiny, async move {
+                let Some(replicas) = recorded else { return leg::peer(&state, &site, head, body).await };
+                let send = async |head: Parts| leg::peer(&state, &site, Box::new(head), body).await;
+                Box::pin(forward::named(&replicas, &named, &site, &mut head, send)).await
+            });
         }
         let (core, service, carried) =
             (Rc::clone(&self.core), Rc::clone(&self.service), self.carried.clone());
@@ -358,7 +401,8 @@ impl Dispatch {
     fn replicate(&self, legs: &mut Legs, leg: Leg, sites: Vec<Site>, level: Level) {
         self.core.counts.legs.add(1);
         legs.of(leg).site = sites.first().cloned();
-        let began = Instant::now();
+        legs.of(leg).replicates = true;
+        let (began, named) = (Instant::now(), legs.named.clone());
         let body = match &self.body {
             Bodies::Known(bytes) => Some(LegBody::Full(bytes.clone())),
             Bodies::Taped(tape) => Tape::read(tape),
@@ -368,7 +412,8 @@ impl Dispatch {
             (Rc::clone(&self.core), Rc::clone(&self.state), Rc::clone(&self.service));
         legs.run(leg, began, async move {
             let group = Group { sites: sites.into_iter().collect(), level };
-            let at = At::of_client(&core, &state, &service, Some(&carried));
+            let of_client = At::of_client(&core, &state, &service, Some(&carried));
+            let at = At { named: Some(&named), ..of_client };
             match body {
                 None => Err(no_body()),
                 Some(body) => walk::create(at, head, body, &group).await,
@@ -529,16 +574,28 @@ impl Legs {
     }
 
     /// No leg's answer is the answer.
-    fn failed(mut self, failure: Failure, asked: Vec<Asked>) -> Response<AnswerBody> {
-        // One site was asked, and a mesh refused: its own words say more.
-        let says_more =
-            |refusal: &Response<AnswerBody>| asked.len() == 1 || refusal.headers().contains_key(said::TOLD);
+    fn failed(mut self, failure: Failure, asked: Vec<Asked>, unknown: Unknown) -> Response<AnswerBody> {
+        // One site was asked, and a mesh refused: its own words say more. Not where a later one may have executed it.
+        let says_more = |refusal: &Response<AnswerBody>| {
+            let unknown = failure == Failure::Unknown && refusal.headers().contains_key(UNSENT);
+            !unknown && (asked.len() == 1 || refusal.headers().contains_key(said::TOLD))
+        };
         let refusal = self.refusal.take().filter(says_more);
         if let Some(mut refusal) = self.last_word.take().or(refusal) {
             said::put(refusal.headers_mut(), &asked);
             return refusal;
         }
-        let problem = Problem::failed(failure, asked);
+        if unknown.unsent {
+            return Problem::out_of_time(asked).into_response();
+        }
+        let Unknown { op, .. } = unknown;
+        let problem = Problem::failed(failure, asked).operation(op.clone());
+        if let Some(op) = op {
+            let detail = format!("{failure}; `operation` says where to ask what became of it");
+            let mut response = problem.detail(detail).into_response();
+            answer::name(&mut response, &op);
+            return response;
+        }
         if self.faults.is_empty() {
             return problem.into_response();
         }
@@ -583,6 +640,7 @@ impl Legs {
     async fn release(&mut self, known: bool, wait: bool) {
         if let Some(claim) = self.claim.take() {
             claim.release(known, wait).await;
+            self.released = Some(claim);
         }
     }
 

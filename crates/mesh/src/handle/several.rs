@@ -17,7 +17,7 @@ use crate::leg::Carried;
 use crate::merging::{self, Asking, Combine};
 use crate::problem::Problem;
 use crate::replicas::walk;
-use crate::replicas::{owned, reading};
+use crate::replicas::{Replicas, owned, reading};
 
 /// What a request wants beside its scope.
 pub(super) struct Wishes {
@@ -118,12 +118,22 @@ impl Walk {
         let (core, state, service) =
             (Rc::clone(&self.core), Rc::clone(&self.state), Rc::clone(&self.service));
         let list = merging::list_of_several(plan, &settings.profile, &self.service.name, &head);
-        let dispatch = Dispatch { core, state, service, head, body, carried, combine, strict, settle };
+        let recorded = self.may_be_recorded(&head).filter(|_| matches!(request, plan::Request::Write { .. }));
+        let dispatch =
+            Dispatch { core, state, service, head, body, carried, combine, strict, settle, recorded };
         let mut response = dispatch.run(plan, request).await;
         if let Some(list) = list.filter(|_| response.status().is_success()) {
             merging::drop_own(&list, response.headers_mut());
         }
         response
+    }
+
+    /// The way to the keeper, where another site may have a replicated resource of the name that a write has.
+    pub(super) fn may_be_recorded(&self, head: &Parts) -> Option<Replicas> {
+        let kinds = &self.state.settings().profile.kinds;
+        let replicas = self.core.shared.replicas.as_ref()?;
+        let is_one = !kinds.items(&self.service.name, head.uri.path()).is_empty();
+        is_one.then(|| replicas.clone())
     }
 
     /// A read with a body may go to several sites at once, and what a write makes may have to be made again: it has to

@@ -28,6 +28,7 @@ use super::taken::{self, Understood};
 use super::trying::Trying;
 use super::understand::{self, Meaning, New, Target, understand};
 use super::upload::{self, Long, Taken};
+use super::write_name::WriteName;
 use super::{Name, Replicas, Seen, answer, owned, references};
 use crate::body::{AnswerBody, LegBody};
 use crate::core::{Core, ServiceState, State};
@@ -35,7 +36,7 @@ use crate::headers;
 use crate::identity;
 use crate::interim::Speaker;
 use crate::leg::{self, Carried, LegFailure};
-use crate::problem::Problem;
+use crate::problem::{Problem, UNSENT};
 use crate::said;
 
 pub(super) type Outcome = Result<Response<AnswerBody>, LegFailure>;
@@ -57,6 +58,8 @@ pub(crate) struct At<'a> {
     pub(crate) request: Option<&'a HeaderValue>,
     /// It is for a list of several sites.
     pub(crate) listed: Option<&'a Listed>,
+    /// Where the name of a write is said to whoever waits for its answer only for some time.
+    pub(crate) named: Option<&'a WriteName>,
 }
 
 impl<'a> At<'a> {
@@ -77,6 +80,7 @@ impl<'a> At<'a> {
             level: None,
             request: None,
             listed: None,
+            named: None,
         }
     }
 }
@@ -415,7 +419,7 @@ impl<'a> At<'a> {
         };
         group.write(&mut head);
         let mut trying = Trying::new(self.others(&group.sites), true);
-        let mut forward = Forward::unnamed(self, replicas, &head);
+        let mut forward = Forward::unnamed(self, replicas, &head, self.until(&body));
         while let Some(site) = trying.next() {
             let Some(body) = body.leg(self.state.settings().timeouts.body_idle) else { break };
             let answer = forward.to(&site, *head.clone(), body).await;
@@ -450,7 +454,7 @@ impl<'a> At<'a> {
         };
         group.write(&mut head);
         let mut trying = Trying::new(self.others(&group.sites), true);
-        let mut forward = Forward::unnamed(self, replicas, &head);
+        let mut forward = Forward::unnamed(self, replicas, &head, self.until(&body));
         while let Some(site) = trying.next() {
             let Some(body) = body.leg(self.state.settings().timeouts.body_idle) else { break };
             let outcome = forward.to(&site, head.clone(), body).await;
@@ -501,7 +505,7 @@ impl<'a> At<'a> {
             order.insert(if here_first { 0 } else { order.len() }, self.here().clone());
         }
         let mut trying = Trying::new(order, !self.from_peer);
-        let mut forward = Forward::new(self, replicas, &work.understood.subject);
+        let mut forward = Forward::new(self, replicas, &work.understood.subject, self.until(&work.body));
         match self.request {
             Some(name) => drop(work.head.headers.insert(answer::REQUEST, name.clone())),
             None => drop(work.head.headers.remove(answer::REQUEST)),
@@ -524,6 +528,12 @@ impl<'a> At<'a> {
             }
         }
         trying.end()
+    }
+
+    /// How long other sites may take together. A long body takes the time that it needs.
+    fn until(self, body: &Taken) -> Option<Instant> {
+        let limit = self.state.settings().timeouts.peer_response;
+        matches!(body, Taken::Inline(_)).then(|| Instant::now() + limit)
     }
 
     /// The other sites of a set that a request may be handed to, nearest first.
@@ -590,6 +600,7 @@ impl<'a> At<'a> {
             let others = rewriting.named(&wanted.kept.path, kind, &body);
             wanted.kept.names.extend(others);
         }
+        wanted.named = self.named.cloned().unwrap_or_default();
         if !is_storable(&wanted.kept) {
             return refuse(too_long());
         }
@@ -598,6 +609,9 @@ impl<'a> At<'a> {
             return Err(LegFailure { sent: Sent::Maybe, why: Why::Reset, problem: None, detail });
         };
         let response = answer::respond(answered);
+        if let Some(named) = self.named.filter(|_| response.headers().contains_key(UNSENT)) {
+            named.forget();
+        }
         // What was just made may have an id that is not for clients.
         Ok(match Rewriting::of(&replicas.known, self.state, name, of) {
             Some(rewriting) => rewriting.response(response),
