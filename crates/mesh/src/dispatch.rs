@@ -1,5 +1,7 @@
 //! Carrying out a plan of several sites: legs and timers for a [`plan::Run`], which decides.
 
+mod unknown;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -16,7 +18,6 @@ use plan::{
     Why,
 };
 use profile::{Judge, Settles};
-use replica::{Meta, OpId};
 use scope::{Level, Plan, Site};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
@@ -30,11 +31,13 @@ use crate::problem::{Problem, UNSENT};
 use crate::replicas::group::Group;
 use crate::replicas::walk::{self, At};
 use crate::replicas::write_name::WriteName;
-use crate::replicas::{Name, Order, Replicas, answer, forward};
+use crate::replicas::{Replicas, answer, forward};
 use crate::reservations::{self, Claim};
 use crate::said;
 use crate::session::AnsweredBy;
 use crate::settling::Settling;
+
+use unknown::Unknown;
 
 /// Each leg keeps its own time, counted from when anything last moved: a long upload is not a slow answer.
 const NEVER: Duration = Duration::from_hours(24 * 365);
@@ -87,14 +90,6 @@ struct One {
     early: Option<Box<Ahead>>,
     /// Its answer has nothing of what was looked up.
     vacant: bool,
-}
-
-/// What is told of a write of which nobody knows whether it was executed.
-#[derive(Default)]
-struct Unknown {
-    op: Option<OpId>,
-    /// It was not: it was never recorded.
-    unsent: bool,
 }
 
 /// What is under way.
@@ -232,28 +227,6 @@ impl Dispatch {
             _ => {}
         }
         Some(event)
-    }
-
-    /// What is told of a write that may have been executed, beside that: by which name to ask what became of it.
-    async fn unknown(&self, legs: &Legs, failure: Failure) -> Unknown {
-        let named = legs.named.end();
-        if failure != Failure::Unknown {
-            return Unknown::default();
-        }
-        if let Some(claim) = &legs.released {
-            return Unknown { op: claim.name_unknown().await, unsent: false };
-        }
-        let Some((op, site)) = named else {
-            // The plan goes on only where what was asked before had no effect.
-            let unsent = legs.each.iter().rev().find(|one| !one.reserves).is_some_and(|one| one.replicates);
-            return Unknown { op: None, unsent };
-        };
-        if let Some(replicas) = &self.core.shared.replicas {
-            let site = site.unwrap_or_else(|| self.state.settings().site.clone());
-            let name = Name::new(&self.service.name, self.head.uri.path());
-            let _ = replicas.orders.send(Order::Lost(op.clone(), Meta::from(&name), site));
-        }
-        Unknown { op: Some(op), unsent: false }
     }
 
     /// What the profile says of answers to this request. A body that may have to be read must not be coded.

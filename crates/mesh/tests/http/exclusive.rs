@@ -160,7 +160,7 @@ fn operation(problem: &Message) -> String {
     document["operation"].as_str().unwrap().to_owned()
 }
 
-/// A service that never answers a write.
+/// A service that never answers a write, and whose ids are UUIDs.
 fn silent() -> Upstream {
     Upstream::script(|conn| {
         while let Some(request) = conn.request() {
@@ -169,7 +169,13 @@ fn silent() -> Upstream {
                 let _ = conn.request();
                 return;
             }
-            conn.send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+            let list = format!(r#"[{{"id":"{}"}}]"#, id(7));
+            if request.line.starts_with("GET /carts ") || request.line.starts_with("GET /carts?") {
+                let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json";
+                conn.send(format!("{head}\r\nContent-Length: {}\r\n\r\n{list}", list.len()));
+            } else {
+                conn.send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+            }
         }
     })
 }
@@ -185,7 +191,13 @@ fn who_waits_for_some_time_only_is_told_the_operation() {
         ("POST /carts", "within(300ms, (B & C) @eventual)"),
         ("PUT /carts/y", "within(300ms, A ^ B)"),
     ] {
-        let answer = ask(&isles, 0, line, scope, "{}");
+        // Where time is up before anything is recorded, that is said, and nothing is.
+        let answer = loop {
+            let answer = ask(&isles, 0, line, scope, "{}");
+            if !answer.text().contains("no-site-answered") {
+                break answer;
+            }
+        };
         answer.assert_problem(504, "unknown-outcome");
         assert!(answer.field("scope-operation").unwrap().starts_with("A/"), "{scope}: {}", answer.text());
         let fate = ask(&isles, 0, &format!("GET {}", operation(&answer)), "", "");
