@@ -44,6 +44,10 @@ def ask(url, method="GET", body=None, **headers):
         return Answer(answer.code, answer.headers, answer.read())
 
 
+class Ended(Exception):
+    """A process ended that was to go on."""
+
+
 def until(what, condition, seconds=SETTLE_SECONDS):
     """Waits until `condition` returns something true, and returns it. What it raises is looked at last."""
     deadline = time.monotonic() + seconds
@@ -52,6 +56,8 @@ def until(what, condition, seconds=SETTLE_SECONDS):
         try:
             if found := condition():
                 return found
+        except Ended:
+            raise
         except Exception as error:
             fault = error
         if time.monotonic() > deadline:
@@ -76,6 +82,11 @@ class Process:
                 env=kept | (environment or {}),
                 cwd=log.parent,
             )
+
+    def answers(self, url):
+        if self.child.poll() is not None:
+            raise Ended(f"{self.name} ended with status {self.child.returncode}")
+        return ask(url)
 
     def stop(self):
         if self.child.poll() is None:
@@ -150,7 +161,7 @@ class Site:
         command, environment = self.world.app.command(self.directory / "application", self.service_port)
         log = self.directory / "application.log"
         self.application = Process(f"{self.name}'s application", command, log, environment=environment)
-        until(f"{self.name}'s application answers", lambda: ask(self.direct + self.world.app.alive), READY_SECONDS)
+        until(f"{self.name}'s application answers", lambda: self.application.answers(self.direct + self.world.app.alive), READY_SECONDS)
         self.world.app.set_up(self)
 
     def stop_application(self):
@@ -159,7 +170,7 @@ class Site:
     def start_mesh(self):
         command = [self.world.archipel, "run", self.directory / "archipel.toml"]
         self.mesh = Process(f"{self.name}'s Archipel", command, self.directory / "archipel.log", self.uid)
-        until(f"{self.name} answers", lambda: ask(self.url + self.world.app.alive), READY_SECONDS)
+        until(f"{self.name} answers", lambda: self.mesh.answers(self.url + self.world.app.alive), READY_SECONDS)
 
     def command(self, *words):
         """Runs `archipel` at this site, and returns what it printed."""
@@ -186,7 +197,10 @@ class World:
                 site.start_mesh()
             for site in self.sites:
                 until(f"{site.name} reaches all", lambda site=site: self.reaches_all(site), READY_SECONDS)
-        except BaseException:
+        except BaseException as error:
+            # Who was told to stop does not ask why.
+            if isinstance(error, Exception):
+                self.show_logs()
             self.stop()
             raise
         return self

@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod adopt;
+pub mod against;
 pub mod assemble;
 pub mod config;
 pub mod demo;

@@ -14,7 +14,8 @@ Examples:
   archipel status --json | jq .in_flight
 
 With `mode = \"observe\"` it counts the calls that could be told to be caused by a client's request,
-and those that could not: the latter would not follow a scope.")]
+and those that could not: the latter would not follow a scope. Calls that no client caused, such as those
+of a timer, are among them.")]
 pub(crate) struct StatusCommand {
     #[command(flatten)]
     running: Running,

@@ -172,8 +172,14 @@ impl Walk {
     async fn route(&mut self, entry: &Entry, mut head: Box<Parts>, body: Incoming) -> Response<AnswerBody> {
         let settings = self.state.settings();
         if settings.observe {
-            let propagation = &settings.profile.propagation;
-            let line = self.core.shared.observer.look(&head, entry.listener, &self.service.name, propagation);
+            let (shared, propagation) = (&self.core.shared, &settings.profile.propagation);
+            let added = match entry.listener {
+                Listener::Public => {
+                    shared.carry.identify(&mut head.headers, &mut |bytes| self.core.random(bytes))
+                }
+                Listener::Internal => Vec::new(),
+            };
+            let line = shared.observer.look(&head, &added, entry.listener, &self.service.name, propagation);
             self.core.shared.audit.write(&line);
             return self.here(head, body, None).await;
         }

@@ -177,7 +177,9 @@ impl Combine {
         let names: Vec<&str> = sources.sites.iter().map(Site::name).collect();
         let page = Page::plan(&list, &tree, &request, &names).map_err(|refused| {
             let status = match refused {
-                merge::Refused::Counted { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+                merge::Refused::Counted { .. } | merge::Refused::Page { .. } => {
+                    StatusCode::UNPROCESSABLE_ENTITY
+                }
                 merge::Refused::Marker { .. } => StatusCode::BAD_REQUEST,
             };
             Problem::new(status, "not-mergeable", "This list cannot be merged as it is asked for")
@@ -298,6 +300,7 @@ impl Sources {
         }
         // What earlier pages left to a site that is not there now, nobody else tells.
         partial |= page.owing().any(|source| !places.values().any(|there| *there == source));
+        let sum_headers = list.sum_headers.clone();
         let mut merger = Merger::new(list, merged(&answer, &places), page, Limits::default(), Late::Abort);
         if let Some(rule) = rule {
             merger = merger.once(rule);
@@ -340,8 +343,13 @@ impl Sources {
             Ok(_) if strict && partial => Made::plain(missing(asked)),
             Ok(first_chunk) => {
                 let mut response = Response::new(AnswerBody::full(Bytes::new()));
+                let sums = summed(&sum_headers, &heads);
                 *response.headers_mut() = first_head(&answer, heads);
+                for name in &sum_headers {
+                    response.headers_mut().remove(name.as_str());
+                }
                 as_merged(response.headers_mut(), &link, partial);
+                response.headers_mut().extend(sums);
                 if let Some((name, value)) = merging.merger.header()
                     && let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::try_from(value))
                 {
@@ -492,16 +500,34 @@ async fn read_whole(totals: &mut Totals, source: usize, mut body: AnswerBody) {
     }
 }
 
+/// The numbers that all of these heads have under these names, each summed.
+fn summed(names: &[String], heads: &[(Leg, usize, http::response::Parts)]) -> HeaderMap {
+    let mut sums = HeaderMap::new();
+    for name in names {
+        let number = |head: &http::response::Parts| text_of(&head.headers, name)?.trim().parse::<u64>().ok();
+        let sum = heads.iter().try_fold(0_u64, |sum, (_, _, head)| sum.checked_add(number(head)?));
+        if let (Some(sum), Ok(name)) = (sum.filter(|_| !heads.is_empty()), name.parse::<HeaderName>()) {
+            sums.insert(name, HeaderValue::from(sum));
+        }
+    }
+    sums
+}
+
 /// The headers of the first site, in the order of the plan, whose answer is in it.
 fn first_head(answer: &Answer, heads: Vec<(Leg, usize, http::response::Parts)>) -> HeaderMap {
     let order: BTreeMap<Leg, usize> = answer.legs().into_iter().zip(0..).collect();
-    let caching = |head: &HeaderMap| head.get(header::CACHE_CONTROL).cloned();
-    let agreed = heads.windows(2).all(|two| match two {
-        [(_, _, one), (_, _, other)] => caching(&one.headers) == caching(&other.headers),
-        _ => true,
-    });
+    let agree_on = |name: &HeaderName| {
+        heads.windows(2).all(|two| match two {
+            [(_, _, one), (_, _, other)] => one.headers.get(name) == other.headers.get(name),
+            _ => true,
+        })
+    };
+    let (agreed, one_language) = (agree_on(&header::CACHE_CONTROL), agree_on(&header::CONTENT_LANGUAGE));
     let first = heads.into_iter().min_by_key(|(leg, ..)| order.get(leg).copied().unwrap_or(usize::MAX));
     let mut headers = first.map(|(_, _, head)| head.headers).unwrap_or_default();
+    if !one_language {
+        headers.remove(header::CONTENT_LANGUAGE);
+    }
     if !agreed {
         // What one site lets others keep may have items of one that does not.
         headers.insert(header::CACHE_CONTROL, NO_STORE);
@@ -570,6 +596,20 @@ impl Merging {
     }
 }
 
+/// The declared list of several sites whose head alone is asked for. One site's says nothing of them all.
+pub(crate) fn list_of_several(plan: &Plan, profile: &Profile, service: &str, head: &Parts) -> Option<List> {
+    let asks = head.method == http::Method::HEAD && joins(plan);
+    asks.then(|| profile.lists.of(service, head.uri.path())).flatten().filter(|list| list.declared)
+}
+
+/// Takes off what one site says of its own list.
+pub(crate) fn drop_own(list: &List, headers: &mut HeaderMap) {
+    as_merged(headers, "link", false);
+    for name in &list.sum_headers {
+        headers.remove(name.as_str());
+    }
+}
+
 /// Takes off what was true of one site's answer only, and says what is missing.
 fn as_merged(headers: &mut HeaderMap, link: &str, partial: bool) {
     for name in OF_ONE_SITE {
@@ -620,6 +660,9 @@ fn no_merge(broken: &Broken, asked: Vec<Asked>) -> Response<AnswerBody> {
         | Broken::UniquePaged { .. }
         | Broken::Held
         | Broken::NotAList
+        | Broken::SameName { .. }
+        | Broken::NextUnknown { .. }
+        | Broken::Window { .. }
         | Broken::Values
         | Broken::ValuesPaged => StatusCode::UNPROCESSABLE_ENTITY,
     };
@@ -640,5 +683,9 @@ fn head_of<'h>(headers: &'h HeaderMap, link: &str) -> Head<'h> {
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+    text_of(headers, name.as_str())
+}
+
+fn text_of<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }

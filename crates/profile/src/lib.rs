@@ -6,6 +6,7 @@
 //! replicated and how their users' tokens are validated; nothing else in Archipel knows an application by name.
 
 mod answers;
+mod check;
 mod effect;
 mod elements;
 mod identity;
@@ -30,6 +31,7 @@ use scope::Services;
 use serde::Deserialize;
 
 pub use answers::{Fails, Judge};
+pub use check::{ProfileFault, faults};
 pub use effect::DryRun;
 pub use elements::{Elements, Members, element, field_at};
 pub use identity::{Find, Identity, Issue, Lookup, Owned, Says, Template, Validate};

@@ -75,6 +75,7 @@ impl List {
         let Ok(document) = serde_json::from_slice::<Value>(body) else { return false };
         let members = match &document {
             Value::Array(items) => return items.is_empty(),
+            Value::Object(items) if self.keyed && self.items.is_none() => return items.is_empty(),
             Value::Object(members) => members,
             _ => return false,
         };
@@ -82,8 +83,10 @@ impl List {
             let arrays: Vec<_> = members.values().filter_map(Value::as_array).collect();
             return !members.contains_key(&self.id) && matches!(arrays.as_slice(), [only] if only.is_empty());
         };
-        match members.get(items) {
+        let mut names = items.split('.');
+        match names.try_fold(&document, |at, name| at.get(name)) {
             Some(Value::Array(items)) => items.is_empty(),
+            Some(Value::Object(items)) => self.keyed && items.is_empty(),
             Some(Value::Null) => true,
             _ => false,
         }

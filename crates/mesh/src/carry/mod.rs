@@ -8,13 +8,14 @@
 //! shows that a key was not handed on.
 //!
 //! In the order in which a request meets them: `find` (what it carries, taken out of it), `path`, `members`
-//! (lists such as `tracestate`), `percent`, `key`, `hex`, `sender`, `session`, `records`, `tokens`, `hand_on`, `trace`. There is
+//! (lists such as `tracestate`), `percent`, `key`, `hex`, `sender`, `session`, `records`, `tokens`, `hand_on`, `trace`, `identify`. There is
 //! no socket, clock or randomness here: time is a duration since any fixed start, the same for all calls.
 
 mod error;
 mod find;
 mod hand_on;
 mod hex;
+mod identify;
 mod key;
 mod members;
 mod names;

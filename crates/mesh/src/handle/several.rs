@@ -14,7 +14,7 @@ use crate::body::{AnswerBody, Tape};
 use crate::dispatch::{Bodies, Dispatch};
 use crate::inflow::{Incoming, Live};
 use crate::leg::Carried;
-use crate::merging::{Asking, Combine};
+use crate::merging::{self, Asking, Combine};
 use crate::problem::Problem;
 use crate::replicas::walk;
 use crate::replicas::{owned, reading};
@@ -117,8 +117,13 @@ impl Walk {
         let settle = settle.map(|wish| wish.rule);
         let (core, state, service) =
             (Rc::clone(&self.core), Rc::clone(&self.state), Rc::clone(&self.service));
+        let list = merging::list_of_several(plan, &settings.profile, &self.service.name, &head);
         let dispatch = Dispatch { core, state, service, head, body, carried, combine, strict, settle };
-        dispatch.run(plan, request).await
+        let mut response = dispatch.run(plan, request).await;
+        if let Some(list) = list.filter(|_| response.status().is_success()) {
+            merging::drop_own(&list, response.headers_mut());
+        }
+        response
     }
 
     /// A read with a body may go to several sites at once, and what a write makes may have to be made again: it has to

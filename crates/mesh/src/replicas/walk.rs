@@ -20,8 +20,8 @@ use super::forward::Forward;
 use super::group::{self, Group};
 use super::keeper::is_storable;
 use super::refusals::{
-    both, dots, exists, hidden, no_fields, no_level, no_replication, not_readable, not_replicable, too_long,
-    unknown_method,
+    both, coded, dots, exists, hidden, no_fields, no_level, no_replication, not_readable, not_replicable,
+    too_long, unknown_method,
 };
 use super::rewrite::{self, Rewriting};
 use super::taken::{self, Understood};
@@ -275,6 +275,9 @@ impl<'a> At<'a> {
         // What is below a resource and copied with it is data, whatever its type; else ids are rewritten in JSON.
         let fields = rule.class == profile::Class::Patch && rule.field.is_none();
         let whole = fields || is_json(content_type) && !target.is_part();
+        if whole && let Err(problem) = coded(&head.headers) {
+            return refuse(problem);
+        }
         let (sites, meta) = (&target.place.members, Meta::from(&target.name));
         let body = match self.take_body(replicas, body, whole, sites, Some(meta)).await {
             Ok(body) => body,
@@ -338,6 +341,9 @@ impl<'a> At<'a> {
         let understood = Understood { kind, subject, class: Class::Create, doubt, path: sent, below };
         let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let whole = is_json(content_type);
+        if whole {
+            coded(&head.headers)?;
+        }
         let body = self.take_body(replicas, body, whole, &group.sites, meta).await?;
         let work = Work { understood, head, body, group: Some(group) };
         Ok(self.first_that_takes_it(replicas, &group.sites, work, true).await)
@@ -354,6 +360,7 @@ impl<'a> At<'a> {
         group: &Group,
     ) -> Result<Outcome, Problem> {
         let (service, kinds) = (&self.service.name, &self.state.settings().profile.kinds);
+        coded(&head.headers)?;
         let mut body = self.take_body(replicas, body, true, &group.sites, None).await?;
         let owner = Box::pin(owned::maker(self, kind, &head, body.bytes())).await?;
         let (id, changed) = taken::name_in(kind, body.bytes(), || taken::uuid(self.core))?;
