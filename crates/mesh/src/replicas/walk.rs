@@ -549,25 +549,6 @@ impl<'a> At<'a> {
         others.into_iter().map(|(_, site)| site).collect()
     }
 
-    /// A write that makes what its service names, with the name that clients will know, where that is none of its service's.
-    async fn named_for_clients<'w>(
-        self,
-        replicas: &Replicas,
-        understood: &Understood<'w>,
-        head: &Parts,
-    ) -> Result<Option<Understood<'w>>, Outcome> {
-        let Subject::New { naming: Naming::FirstReplica, level, sites } = &understood.subject else {
-            return Ok(None);
-        };
-        match self.naming(replicas, understood.kind, &understood.path, head).await? {
-            naming @ Naming::Allocated(_) => {
-                let subject = Subject::New { naming, level: *level, sites: sites.clone() };
-                Ok(Some(Understood { subject, ..understood.clone() }))
-            }
-            Naming::FirstReplica | Naming::Chosen(_) => Ok(None),
-        }
-    }
-
     /// To this site's keeper.
     async fn keep(self, replicas: &Replicas, work: &Work<'_>) -> Outcome {
         let (settings, name) = (self.state.settings(), &self.service.name);

@@ -27,6 +27,7 @@ mod inbound;
 mod install;
 mod journal;
 mod logs;
+mod naming;
 mod peers;
 mod presence;
 mod probe;
