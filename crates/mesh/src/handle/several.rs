@@ -14,7 +14,7 @@ use crate::body::{AnswerBody, Tape};
 use crate::dispatch::{Bodies, Dispatch};
 use crate::inflow::{Incoming, Live};
 use crate::leg::Carried;
-use crate::merging::{Asking, Combine};
+use crate::merging::{self, Asking, Combine};
 use crate::problem::Problem;
 use crate::replicas::walk;
 use crate::replicas::{Replicas, owned, reading};
@@ -117,10 +117,15 @@ impl Walk {
         let settle = settle.map(|wish| wish.rule);
         let (core, state, service) =
             (Rc::clone(&self.core), Rc::clone(&self.state), Rc::clone(&self.service));
+        let list = merging::list_of_several(plan, &settings.profile, &self.service.name, &head);
         let recorded = self.may_be_recorded(&head).filter(|_| matches!(request, plan::Request::Write { .. }));
         let dispatch =
             Dispatch { core, state, service, head, body, carried, combine, strict, settle, recorded };
-        dispatch.run(plan, request).await
+        let mut response = dispatch.run(plan, request).await;
+        if let Some(list) = list.filter(|_| response.status().is_success()) {
+            merging::drop_own(&list, response.headers_mut());
+        }
+        response
     }
 
     /// The way to the keeper, where another site may have a replicated resource of the name that a write has.

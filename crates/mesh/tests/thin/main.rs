@@ -44,6 +44,8 @@ mod never_twice;
 mod operators;
 #[path = "../http/paging.rs"]
 mod paging;
+#[path = "../http/records.rs"]
+mod records;
 #[path = "../http/replicas.rs"]
 mod replicas;
 #[path = "../http/resources.rs"]
@@ -65,6 +67,8 @@ mod tokens;
 mod unsafe_ids;
 #[path = "../http/upgrade.rs"]
 mod upgrade;
+#[path = "../http/variants.rs"]
+mod variants;
 mod ways;
 
 /// Which path the meshes of these tests take.
