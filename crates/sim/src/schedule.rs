@@ -13,6 +13,7 @@ mod faults;
 mod files;
 mod held;
 mod lingering;
+mod restored;
 mod revocation;
 mod scenes;
 mod tags;
@@ -314,6 +315,8 @@ pub enum Fault {
     BackUp(usize),
     /// A site crashes, and starts with that copy.
     Restore(usize),
+    /// The same, but that its service keeps what it has: only what Archipel recorded is put back.
+    RestoreRecords(usize),
     /// A site's disk.
     Disk(usize, disk::Mood),
     /// A site's service.
@@ -477,6 +480,7 @@ impl Schedule {
             Schedule { seed, sites, late, steps: Vec::new(), dues: Dues::new(), probes: false };
         let met_by = late.map(|late| (late, membership::files(&schedule)[late].join[0]));
         maker.revoke(seed, length, met_by);
+        maker.restore_records(seed, length);
         maker.extend(seed, length);
         maker.write_tags(seed, length);
         maker.hold_deletions(seed, length);

@@ -40,6 +40,8 @@ pub struct Evidence {
     pub hasty: Option<String>,
     /// Some site was given an old copy of its records.
     pub restored: bool,
+    /// Such sites, whose services kept what they had.
+    pub forgot: Vec<usize>,
     /// Why the sites do not know each other at the end, if so.
     pub disagreement: Option<String>,
     /// What was seen of their knowledge of each other while they ran.
@@ -93,7 +95,11 @@ impl Sea {
             };
             // Of a site without a replica: who took it is not known here.
             let elsewhere = !record.members.contains(&record.ask.site) && !self.restored.is_empty();
-            record.lost = self.restored.iter().any(lost) || elsewhere;
+            // What a site does not know to be replicated is an ordinary resource of its service.
+            let ordinary = |(site, since, _): &(usize, Instant, Instant)| {
+                record.ask.site == *site && record.told.sites.is_empty() && record.told.to >= *since
+            };
+            record.lost = self.restored.iter().any(|own| lost(own) || ordinary(own)) || elsewhere;
         }
         records.sort_by_key(|record| (record.told.from, record.ask.number, record.ask.site));
         let mut evidence = Evidence {
@@ -113,6 +119,7 @@ impl Sea {
             damaged: self.isles.iter().find_map(|isle| isle.app.damaged()),
             hasty: self.hasty.borrow().clone(),
             restored: !self.restored.is_empty(),
+            forgot: self.forgot.clone(),
             disagreement,
             watched: self.watched.borrow().clone(),
             talk: self.heard.as_ref().map(Heard::all),

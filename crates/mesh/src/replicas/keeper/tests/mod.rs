@@ -495,7 +495,10 @@ fn a_site_without_a_replica_is_told_nothing_and_changes_nothing() {
         let stamp = replica::Stamp { wall_ms: u64::MAX, logical: 0 };
         let map = ReplicaMap::new(meta.clone(), replica::Level::Eventual, false, &sites, stamp, &site("C"));
         let (known, done) = (replica::Version::default(), replica::Version::default());
-        (Message::Confirm { epoch: replica::Epoch::default(), map, known, done }.bytes(), Vec::new())
+        (
+            Message::Confirm { epoch: replica::Epoch::default(), number: 0, map, known, done }.bytes(),
+            Vec::new(),
+        )
     };
     // Nor one that names itself, or has the one here removed.
     for names in [&["A", "B"][..], &["A", "B", "C"], &["C"]] {
