@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use crate::body::AnswerBody;
 use crate::leg::LegFailure;
 use crate::settling::Settling;
+use crate::streams;
 
 /// A longer body is not read: what tells a quota from a policy is said in a few lines.
 const MOST_BYTES: usize = 64 << 10;
@@ -64,6 +65,9 @@ pub(crate) async fn read(
     most: usize,
     until: Instant,
 ) -> (Response<AnswerBody>, Option<Vec<u8>>) {
+    if streams::is_event_stream(response.headers()) {
+        return (response, None);
+    }
     let coding = response.headers().get(CONTENT_ENCODING);
     if coding.is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         return (response, None);

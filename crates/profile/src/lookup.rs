@@ -30,7 +30,7 @@ impl LookupQuery {
         Ok(LookupQuery { parameter: parameter.to_owned(), value })
     }
 
-    fn fits(&self, name: &str, value: &str) -> bool {
+    pub(crate) fn fits(&self, name: &str, value: &str) -> bool {
         let is_so = match &self.value {
             None => !value.is_empty(),
             Some((start, true)) => value.len() > start.len() && value.starts_with(start.as_str()),
@@ -46,15 +46,21 @@ impl<'de> Deserialize<'de> for LookupQuery {
     }
 }
 
+/// The parameters of a query, as what they stand for.
+pub(crate) fn pairs(query: &str) -> impl Iterator<Item = (String, String)> {
+    let text = |raw: &str| decoded(&raw.replace('+', " "));
+    query.split('&').map(move |pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (text(name), text(value))
+    })
+}
+
 impl List {
     /// Whether a query looks something up. A later page does not: that it is empty says only that there is no more.
     #[must_use]
     pub fn is_lookup(&self, query: &str) -> bool {
         let mut looks_up = false;
-        for pair in query.split('&') {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let text = |raw: &str| decoded(&raw.replace('+', " "));
-            let (name, value) = (text(name), text(value));
+        for (name, value) in pairs(query) {
             if self.paging.as_ref().is_some_and(|paging| paging.is_position(&name)) {
                 return false;
             }
@@ -69,6 +75,7 @@ impl List {
         let Ok(document) = serde_json::from_slice::<Value>(body) else { return false };
         let members = match &document {
             Value::Array(items) => return items.is_empty(),
+            Value::Object(items) if self.keyed && self.items.is_none() => return items.is_empty(),
             Value::Object(members) => members,
             _ => return false,
         };
@@ -76,8 +83,10 @@ impl List {
             let arrays: Vec<_> = members.values().filter_map(Value::as_array).collect();
             return !members.contains_key(&self.id) && matches!(arrays.as_slice(), [only] if only.is_empty());
         };
-        match members.get(items) {
+        let mut names = items.split('.');
+        match names.try_fold(&document, |at, name| at.get(name)) {
             Some(Value::Array(items)) => items.is_empty(),
+            Some(Value::Object(items)) => self.keyed && items.is_empty(),
             Some(Value::Null) => true,
             _ => false,
         }

@@ -28,6 +28,8 @@ pub enum Fault {
     KeyMismatch,
     /// The certificate is past this date.
     Expired(String),
+    /// The authority's own certificate is past this date.
+    AuthorityExpired(String),
     /// The certificate is valid from this date only.
     NotYetValid(String),
     /// The certificate was not issued by the authority beside it.
@@ -36,6 +38,12 @@ pub enum Fault {
     NoSite,
     /// No site can have this name, for this reason.
     BadName(String, &'static str),
+    /// The certificate was not issued by the authority that is to issue it anew.
+    NotIssuedHere,
+    /// The certificate is of the first of these sites, and the one in its place of the second.
+    OtherSite(String, String),
+    /// The certificate in its place was issued later.
+    Older,
     /// A file is already there: nothing was written.
     Exists,
     /// The file cannot be written.
@@ -47,6 +55,14 @@ pub enum Fault {
 impl IdentityError {
     pub(crate) fn new(fault: Fault) -> IdentityError {
         IdentityError { fault, path: None, source: None }
+    }
+
+    /// The same, of an authority: nobody issues it anew.
+    pub(crate) fn of_authority(self) -> IdentityError {
+        match self.fault {
+            Fault::Expired(date) => IdentityError { fault: Fault::AuthorityExpired(date), ..self },
+            _ => self,
+        }
     }
 
     pub(crate) fn at(mut self, path: &Path) -> IdentityError {
@@ -98,13 +114,29 @@ impl fmt::Display for Fault {
             ),
             Fault::Expired(date) => write!(
                 f,
-                "this certificate expired on {date}; issue a new one, or check the clock of this machine"
+                "this certificate expired on {date}; `archipel renew` issues a new one; or check the clock of this machine"
+            ),
+            Fault::AuthorityExpired(date) => write!(
+                f,
+                "this authority expired on {date}; make another with `archipel init --authority DIR`, and let `ca.pem` of \
+                 each site have both while one replaces the other"
             ),
             Fault::NotYetValid(date) => {
                 write!(f, "this certificate is valid from {date} only; check the clock of this machine")
             }
             Fault::OtherAuthority => f.write_str(
                 "this certificate was not issued by the `ca.pem` beside it; use files of one authority, or issue the site again",
+            ),
+            Fault::NotIssuedHere => f.write_str(
+                "this certificate was not issued by this authority; use the directory that the site was made with, or make \
+                 the site anew with `archipel init`",
+            ),
+            Fault::OtherSite(found, expected) => write!(
+                f,
+                "the renewed certificate is that of `{found}`, and this is `{expected}`; ask for one with `archipel renew --request` here"
+            ),
+            Fault::Older => f.write_str(
+                "the certificate that is here was issued later than the renewed one; ask for another with `archipel renew --request` here",
             ),
             Fault::NoSite => f.write_str("this certificate names no site; issue one with `archipel init`"),
             Fault::BadName(name, why) => write!(f, "no site can be called {name:?}: {why}; choose another name"),

@@ -5,12 +5,13 @@
 //! keeper writes, and hand it the writes to replicated resources.
 
 pub(crate) mod admin;
-mod answer;
+pub(crate) mod answer;
 pub(crate) mod copies;
 mod counts;
+mod declared;
 mod exact;
 mod forms;
-mod forward;
+pub(crate) mod forward;
 pub(crate) mod group;
 pub(crate) mod keeper;
 mod known;
@@ -28,6 +29,7 @@ pub(crate) mod understand;
 mod upload;
 pub(crate) mod walk;
 pub(crate) mod wire;
+pub(crate) mod write_name;
 
 #[cfg(test)]
 mod tests;
@@ -40,6 +42,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
+use profile::MetaRange;
 use replica::{Meta, OpId, Reply, Ticket};
 use scope::Site;
 use spool::{Id, Spool};
@@ -52,6 +55,7 @@ use crate::sites::Sites;
 
 use admin::Admin;
 pub(crate) use counts::Counts;
+use keeper::allocate::{AllocationReply, Unallocated};
 pub(crate) use known::{Known, Place, Seen};
 pub(crate) use request::{Content, Kept, Name, Scoped, Wanted};
 pub(crate) use rewrite::Rewritten;
@@ -93,10 +97,14 @@ pub(crate) enum Order {
     Fate(OpId, oneshot::Sender<Option<Fate>>),
     /// Whether a resource is known here to be deleted.
     IsDeleted(Meta, oneshot::Sender<bool>),
+    /// A number of this range that no other site gives, for what is made.
+    Allocate(MetaRange, AllocationReply),
     /// A name for a write that another site is to accept.
     Reserve(oneshot::Sender<OpId>),
     /// Another site, which was asked to accept a write to this, gave no answer.
     Lost(OpId, Meta, Site),
+    /// A request that claimed this name has ended, and nobody knows what became of its write.
+    LostClaim(OpId, Meta, u128),
     /// Told when another site, which orders the writes to this, does not answer any more; dropped where it does not.
     Watch(Meta, Site, oneshot::Sender<()>),
     /// The other sites that are known to have all that is known here of a resource.
@@ -167,6 +175,8 @@ pub enum Stand {
     Held(Held),
     /// The service of the site that accepted it refused it: no site executes it.
     Refused(u16),
+    /// Its service answered, or was never asked. With which status is not kept.
+    Answered,
 }
 
 /// Why the service here has not executed what waits for it, where somebody can do something about that.
@@ -264,6 +274,14 @@ impl Replicas {
     pub(crate) async fn is_deleted(&self, meta: Meta) -> bool {
         let (answer, answered) = oneshot::channel();
         self.orders.send(Order::IsDeleted(meta, answer)).is_ok() && answered.await.unwrap_or(false)
+    }
+
+    /// A number of this range that no other site gives.
+    pub(crate) async fn allocate(&self, range: MetaRange) -> Result<u64, Unallocated> {
+        let (reply, told) = oneshot::channel();
+        let sent = self.orders.send(Order::Allocate(range, reply));
+        sent.map_err(|_| Unallocated::Unavailable)?;
+        told.await.unwrap_or(Err(Unallocated::Unavailable))
     }
 
     /// A name for a write that another site is to accept. None: the process ends.

@@ -1,14 +1,26 @@
 //! What is refused, and in which words.
 
+use http::header::{CONTENT_ENCODING, HeaderMap};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use profile::Kind;
 use replica::Reply;
 
+use super::Name;
 use crate::problem::Problem;
 
 pub(super) fn hidden() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "not-found", "There is no such resource")
+}
+
+/// A name means two things here.
+pub(super) fn both(name: &Name) -> Problem {
+    let title = "This name means two things here; nothing was executed";
+    Problem::new(StatusCode::CONFLICT, "conflict", title).detail(format!(
+        "`{name}` is a replicated resource, and the service of this site has another record of its own under the id {}: \
+         delete that at the service itself, or `archipel replicas detach {name}`",
+        name.id()
+    ))
 }
 
 pub(super) fn no_replication() -> Problem {
@@ -48,6 +60,18 @@ pub(super) fn unknown_method(method: &Method, kind: &Kind) -> Problem {
             kind = kind.name
         ))
         .unsent()
+}
+
+/// The ids in a coded body could not be replaced by those of another site's service.
+pub(super) fn coded(headers: &HeaderMap) -> Result<(), Problem> {
+    let coding = headers.get(CONTENT_ENCODING);
+    if coding.is_none_or(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Ok(());
+    }
+    let title = "The body of this write is coded, and has to be read";
+    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "coded", title)
+        .detail("ids in it are replaced for each replica: send it without `Content-Encoding`")
+        .unsent())
 }
 
 /// What is made has an id that is taken.

@@ -27,15 +27,19 @@ mod names;
 mod never_twice;
 mod operators;
 mod paging;
+mod records;
 mod replicas;
 mod resources;
+mod sessions;
 mod settling;
 mod standing;
+mod streams;
 mod timeouts;
 mod tls;
 mod tokens;
 mod unsafe_ids;
 mod upgrade;
+mod variants;
 mod versions;
 
 /// Which path the meshes of these tests take: `tests/thin` has all of them again, with the other.

@@ -44,13 +44,19 @@ mod never_twice;
 mod operators;
 #[path = "../http/paging.rs"]
 mod paging;
+#[path = "../http/records.rs"]
+mod records;
 #[path = "../http/replicas.rs"]
 mod replicas;
 #[path = "../http/resources.rs"]
 mod resources;
+#[path = "../http/sessions.rs"]
+mod sessions;
 mod several;
 #[path = "../http/standing.rs"]
 mod standing;
+#[path = "../http/streams.rs"]
+mod streams;
 #[path = "../http/timeouts.rs"]
 mod timeouts;
 #[path = "../http/tls.rs"]
@@ -61,6 +67,8 @@ mod tokens;
 mod unsafe_ids;
 #[path = "../http/upgrade.rs"]
 mod upgrade;
+#[path = "../http/variants.rs"]
+mod variants;
 mod ways;
 
 /// Which path the meshes of these tests take.

@@ -38,6 +38,10 @@ pub struct Evidence {
     pub damaged: Option<String>,
     /// What a site showed as deleted, and its service still had.
     pub hasty: Option<String>,
+    /// What a site showed as good, and was not.
+    pub misled: Option<String>,
+    /// What a site shows as good at the end, and no service has.
+    pub ghosts: Option<String>,
     /// Some site was given an old copy of its records.
     pub restored: bool,
     /// Such sites, whose services kept what they had.
@@ -118,6 +122,8 @@ impl Sea {
             bodies: self.isles.iter().map(|isle| isle.platter.names()).collect(),
             damaged: self.isles.iter().find_map(|isle| isle.app.damaged()),
             hasty: self.hasty.borrow().clone(),
+            misled: self.misled.borrow().clone(),
+            ghosts: self.ghosts.borrow().clone(),
             restored: !self.restored.is_empty(),
             forgot: self.forgot.clone(),
             disagreement,

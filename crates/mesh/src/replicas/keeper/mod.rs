@@ -11,6 +11,7 @@
 //! sites), `copy`, `fetch` and `install` (states), `bodies` and `pull` (long bodies), `show` and `webhook` (what is told). `reads`:
 //! reads that wait for all that.
 
+pub(in crate::replicas) mod allocate;
 mod awaited;
 mod bodies;
 mod book;
@@ -26,6 +27,7 @@ mod inbound;
 mod install;
 mod journal;
 mod logs;
+mod naming;
 mod peers;
 mod place;
 mod presence;
@@ -51,6 +53,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, UNIX_EPOCH};
 
+use profile::MetaRange;
 use replica::{
     Doubt, Effect, Event, Execution, LocalId, Machine, Message, Meta, OpId, Outcome, Record, ReplicaMap,
     Reply, Snapshot, Timer,
@@ -65,13 +68,14 @@ use tokio::time::Instant;
 
 pub(in crate::replicas) use self::execute::is_storable;
 
+use self::allocate::Allocations;
 use self::awaited::Waits;
 use self::bodies::Bodies;
 use self::book::{Book, Finished, Shape, With};
 use self::clients::Clients;
 use self::copy::Copied;
 use self::execute::Said;
-use self::forwards::Forwards;
+use self::forwards::{Forwards, Silent};
 use self::journal::{Call, Journal};
 use self::peers::Outboxes;
 use self::place::Place;
@@ -108,6 +112,8 @@ enum Deed {
     Settled(oneshot::Sender<Result<(), Refused>>),
     /// Whoever waits for a reserved name is told.
     Begun(oneshot::Sender<bool>),
+    /// The numbers of this range up to here can be given.
+    Allocated(MetaRange, u64),
     /// No record names this body any more.
     Erase(Id),
     /// Every replica has executed it: whoever wants to know is told.
@@ -188,6 +194,11 @@ enum News {
         entry: Site,
         asked: Vec<u128>,
         open: Vec<u128>,
+    },
+    /// The highest number of this site's that sites know.
+    KnownGiven {
+        range: MetaRange,
+        highest: u64,
     },
     /// What is reserved was found at this site's service.
     FoundNamed {
@@ -272,6 +283,7 @@ struct Keeper {
     book: Book,
     bodies: Bodies,
     reservations: Reservations,
+    allocations: Allocations,
     inquiries: Inquiries,
     journal: Journal<Deed>,
     clients: Clients,
@@ -313,6 +325,7 @@ impl Keeper {
         let here = making.first.settings.site.clone();
         let (mut book, records) = Book::read(&vault, &here).await.map_err(|error| error.to_string())?;
         let reservations = Reservations::read(&vault).await.map_err(|error| error.to_string())?;
+        let allocations = Allocations::read(&vault).await.map_err(|error| error.to_string())?;
         let mut orphaned = Vec::new();
         book.erase_orphans(&records, &mut orphaned);
         let quota = making.first.settings.replication.as_ref().map_or(0, |own| own.quota);
@@ -332,6 +345,7 @@ impl Keeper {
             book,
             bodies,
             reservations,
+            allocations,
             inquiries: Inquiries::default(),
             journal: Journal::default(),
             clients: Clients::default(),
@@ -435,8 +449,10 @@ impl Keeper {
                 let deleted = self.machine.status(&meta).is_some_and(|status| status.deleted);
                 let _ = answer.send(deleted);
             }
+            Order::Allocate(range, reply) => self.allocate(range, reply),
             Order::Reserve(answer) => drop(answer.send(self.machine.reserve_op())),
-            Order::Lost(op, meta, site) => self.forwards.lose(op, meta, site),
+            Order::Lost(op, meta, site) => self.lose(op, meta, Silent::Site(site)),
+            Order::LostClaim(op, meta, number) => self.lose_claim(op, meta, number),
             Order::Watch(meta, site, tell) => self.watch(meta, site, tell),
             Order::ConfirmedBy(meta, answer) => drop(answer.send(self.machine.confirmed_by(&meta))),
             Order::Asked(from, asked, reply) => self.asked(from, asked, reply),
@@ -511,6 +527,7 @@ impl Keeper {
             News::Released { resource, gone } => self.released(&resource, gone),
             News::OfClaim { number, said } => self.heard_of_claim(number, said),
             News::OpenClaims { entry, asked, open } => self.heard_open_claims(&entry, &asked, &open),
+            News::KnownGiven { range, highest } => self.known_given(range, highest),
             News::FoundNamed { name, holder } => self.found_named(&name, &holder),
             News::Digested { resource, content } => self.event(Event::Digested { resource, content }),
         }

@@ -106,6 +106,19 @@ impl Isles {
         self.meshes.iter().map(Mesh::in_flight).collect()
     }
 
+    /// An administrator of a site gives a resource a replica at another.
+    pub fn extend(&self, index: usize, resource: &str, to: &str) {
+        let handle = self.meshes[index].replication().unwrap();
+        run(handle.change(resource, replica::Change::Extend(site(to)))).unwrap();
+    }
+
+    /// Whether every site with records has executed all that it knows of.
+    pub fn is_quiet(&self) -> bool {
+        let shown = |mesh: &Mesh| run(async { mesh.replication()?.resources().await.ok() });
+        let shown = self.meshes.iter().filter_map(shown).flatten();
+        shown.flat_map(|resource| resource.replicas).all(|replica| replica.pending == 0)
+    }
+
     /// The operations in doubt at a site.
     pub fn in_doubt(&self, index: usize) -> usize {
         run(self.meshes[index].replication().unwrap().in_doubt()).unwrap().len()
@@ -120,6 +133,13 @@ impl Isles {
     /// An administrator of a site says that a name is reserved no more.
     pub fn clear_reservation(&self, index: usize, name: &str) {
         run(async { self.meshes[index].replication().unwrap().clear_reservation(name).await.unwrap() });
+    }
+
+    /// How many there are now at the first site.
+    pub fn gauge(&self, name: &str) -> u64 {
+        let metrics = self.meshes[0].metrics();
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("archipel_{name} ")));
+        line.unwrap_or_else(|| panic!("{metrics}")).parse().unwrap()
     }
 
     /// What the first site counted under this name.
