@@ -15,6 +15,7 @@ use crate::operation::{Meta, OpId, Operation};
 use crate::ordered::{Ordered, Ordering};
 use crate::record::{Condition, Key, Record, Refusal, Stage};
 use crate::resource::{Resource, Snapshot};
+use crate::restored::Trust;
 
 /// What an operator may set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,8 +79,6 @@ pub(crate) struct Link {
     pub armed: bool,
     /// A timer for surveys is.
     pub surveyed: bool,
-    /// The last of its runs that was heard of.
-    pub epoch: Option<Epoch>,
     /// Resources of which the site has something to confirm.
     pub owed: BTreeSet<Meta>,
     /// Up to where it was told of them again.
@@ -149,6 +148,8 @@ pub struct Machine {
     pub(crate) swept: Option<Meta>,
     /// Resources whose writes have one order.
     pub(crate) ordering: Ordering,
+    /// How far the records here are trusted.
+    pub(crate) trust: Trust,
     pub(crate) call: Call,
 }
 
@@ -160,12 +161,14 @@ impl Machine {
         let mut ops = BTreeMap::<Meta, BTreeMap<OpId, Operation>>::new();
         let (mut states, mut gone) = (Vec::new(), BTreeMap::new());
         let (mut logs, mut ordered, mut makings) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        let mut refusals = BTreeMap::new();
+        let (mut refusals, mut trust) = (BTreeMap::new(), Trust::default());
         for record in records {
             match record {
-                Record::Site { counter: last, clock: then, epoch: run } => {
+                Record::Site { counter: last, clock: then, epoch: run, .. } => {
                     (counter, clock, epoch) = (last, then, run);
+                    trust.restore(record);
                 }
+                Record::Lineage(_) | Record::Heard { .. } => trust.restore(record),
                 Record::Operation(op) => {
                     ops.entry(op.resource.clone()).or_default().insert(op.id.clone(), op);
                 }
@@ -214,6 +217,7 @@ impl Machine {
             sweeps,
             swept,
             ordering,
+            trust,
             call,
         }
     }
@@ -223,8 +227,10 @@ impl Machine {
     /// it runs anew.
     pub fn start(&mut self, wall_ms: u64, draw: u64, effects: &mut Vec<Effect>) {
         self.begin(wall_ms);
-        self.epoch = self.epoch.next(wall_ms, draw);
+        let next = self.epoch.next(wall_ms, draw);
+        let before = std::mem::replace(&mut self.epoch, next);
         self.call.site = true;
+        self.begin_run(before);
         self.greet();
         for meta in self.entries.keys().cloned().collect::<Vec<_>>() {
             self.touch(&meta);
@@ -260,6 +266,7 @@ impl Machine {
             Event::ShutOut { site, out } => self.shut_out(&site, out),
             Event::Fired(Timer::Deliver(site)) => self.deliver_again(&site),
             Event::Fired(Timer::Order) => self.tick(),
+            Event::Fired(Timer::Trust) => self.wait_no_longer(),
             Event::Change { ticket, resource, change } => self.change(ticket, &resource, &change),
             Event::Read { ticket, resource, confirm } => self.client_reads(ticket, &resource, confirm),
             Event::HasRead { ticket } => self.has_read(ticket),
@@ -311,7 +318,7 @@ impl Machine {
             return self.snapshot_ordered(meta);
         }
         let entry = self.entries.get(meta)?;
-        let quiet = entry.running.is_none() && entry.is_good();
+        let quiet = entry.running.is_none() && entry.is_good() && self.is_trusted(entry);
         quiet.then(|| (entry.map.clone(), entry.resource.snapshot()))
     }
 
@@ -517,10 +524,7 @@ impl Machine {
             self.deliver(&meta);
         }
         let call = std::mem::take(&mut self.call);
-        let (mut put, mut remove) = (Vec::new(), Vec::new());
-        if call.site {
-            put.push(Record::Site { counter: self.counter, clock: self.clock, epoch: self.epoch });
-        }
+        let (mut put, mut remove) = (self.trust.changes(), Vec::new());
         for (id, op) in call.ops {
             match op {
                 Some(op) => put.push(Record::Operation(op)),
@@ -559,9 +563,13 @@ impl Machine {
                 None => remove.push(Key::Order(key)),
             }
         }
+        let records = !put.is_empty() || !remove.is_empty();
+        if call.site || records && self.trust.started {
+            put.push(self.site_record());
+        }
         if !put.is_empty() || !remove.is_empty() {
             effects.push(Effect::Persist { put, remove });
         }
-        effects.extend(call.effects);
+        effects.extend(call.effects.into_iter().map(|effect| self.marked(effect)));
     }
 }
