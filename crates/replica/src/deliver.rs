@@ -38,7 +38,7 @@ impl Machine {
     fn follow_up(&mut self, meta: &Meta, site: &Site) {
         self.watch(site);
         let awaits = |entry: &Entry| entry.awaits(site) && self.heeds(entry, site);
-        let awaits = self.entries.get(meta).is_some_and(awaits);
+        let awaits = self.entries.get(meta).is_some_and(|entry| awaits(&entry));
         let link = self.links.entry(site.clone()).or_default();
         if !awaits {
             link.owed.remove(meta);
@@ -52,7 +52,7 @@ impl Machine {
     fn send_own(&mut self, meta: &Meta, site: &Site) {
         let Some(entry) = self.entries.get(meta) else { return };
         let lacking = entry.lacking(site);
-        if lacking.len() > self.settings.backlog || !is_complete(entry, site, &lacking) {
+        if lacking.len() > self.settings.backlog || !is_complete(&entry, site, &lacking) {
             return;
         }
         let sent = entry.peers.get(site).map(|peer| &peer.in_flight);
@@ -130,7 +130,7 @@ impl Machine {
         if lacking.is_empty() && enough {
             return false;
         }
-        if lacking.len() > self.settings.backlog || !enough || !is_complete(entry, site, &lacking) {
+        if lacking.len() > self.settings.backlog || !enough || !is_complete(&entry, site, &lacking) {
             self.send(site, Message::Behind { map: entry.map.clone(), known });
             return true;
         }
@@ -317,14 +317,14 @@ impl Machine {
         if more && idle {
             self.catch_up(meta, from);
         }
-        if self.entries.get(meta).is_some_and(|entry| entry.is_forgotten(&self.heeded(entry))) {
+        if self.entries.get(meta).is_some_and(|entry| entry.is_forgotten(&self.heeded(&entry))) {
             self.entries.remove(meta);
         }
     }
 
     /// Forgets what every replica has confirmed.
     pub(crate) fn prune(&mut self, meta: &Meta) {
-        let Some(heeded) = self.entries.get(meta).map(|entry| self.heeded(entry)) else { return };
+        let Some(heeded) = self.entries.get(meta).map(|entry| self.heeded(&entry)) else { return };
         let Some(entry) = self.entries.get_mut(meta) else { return };
         let pruned = entry.prune(&heeded);
         for op in pruned.gone {
@@ -347,7 +347,7 @@ impl Machine {
             || busy
             || nameless
             || self.makings.contains_key(meta)
-            || self.heeded(entry).iter().any(|site| entry.awaits(site))
+            || self.heeded(&entry).iter().any(|site| entry.awaits(site))
         {
             return;
         }

@@ -1,5 +1,6 @@
 //! A site: events in, effects out.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
@@ -14,7 +15,9 @@ use crate::map::ReplicaMap;
 use crate::operation::{Meta, OpId, Operation};
 use crate::ordered::{Ordered, Ordering};
 use crate::record::{Condition, Key, Record, Refusal, Stage};
-use crate::resource::{Resource, Snapshot};
+use crate::resource::Snapshot;
+use crate::restore::Restoring;
+use crate::shelf::Shelf;
 
 /// What an operator may set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -129,7 +132,7 @@ pub struct Machine {
     pub(crate) epoch: Epoch,
     pub(crate) counter: u64,
     pub(crate) clock: Clock,
-    pub(crate) entries: BTreeMap<Meta, Entry>,
+    pub(crate) entries: Shelf,
     /// Resources that this site has no replica of any more.
     pub(crate) gone: BTreeMap<Meta, ReplicaMap>,
     /// Copies that the service here is asked to make.
@@ -156,66 +159,9 @@ impl Machine {
     /// A site with what it recorded before: nothing, the first time. Then [`Machine::start`].
     #[must_use]
     pub fn restore(here: Site, settings: Settings, records: impl IntoIterator<Item = Record>) -> Machine {
-        let (mut counter, mut clock, mut epoch) = (0, Clock::new(settings.max_drift_ms), Epoch::default());
-        let mut ops = BTreeMap::<Meta, BTreeMap<OpId, Operation>>::new();
-        let (mut states, mut gone) = (Vec::new(), BTreeMap::new());
-        let (mut logs, mut ordered, mut makings) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        let mut refusals = BTreeMap::new();
-        for record in records {
-            match record {
-                Record::Site { counter: last, clock: then, epoch: run } => {
-                    (counter, clock, epoch) = (last, then, run);
-                }
-                Record::Operation(op) => {
-                    ops.entry(op.resource.clone()).or_default().insert(op.id.clone(), op);
-                }
-                Record::Gone(map) => {
-                    gone.insert(map.meta.clone(), map);
-                }
-                Record::State { map, progress, running, condition, installing } => {
-                    states.push((map, progress, running, condition, installing));
-                }
-                Record::Order(record) => logs.push(record),
-                Record::Making { resource, making } => {
-                    makings.insert(resource, making);
-                }
-                Record::Refusal(refusal) => {
-                    refusals.insert(refusal.operation.id.clone(), refusal);
-                }
-                Record::Ordered { map, queue, running, condition, installing } => {
-                    let meta = map.meta.clone();
-                    let entry = Ordered { queue, running, condition, installing, ..Ordered::new(map) };
-                    ordered.insert(meta, entry);
-                }
-            }
-        }
-        let entry = |(map, progress, running, condition, installing): (ReplicaMap, _, _, _, _)| {
-            let resource = Resource::restore(progress, ops.remove(&map.meta).unwrap_or_default());
-            (map.meta.clone(), Entry { running, condition, installing, ..Entry::new(map, resource) })
-        };
-        let entries = states.into_iter().map(entry).collect();
-        let (links, asked, senders) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        let ordering = Ordering::restore(&here, &settings, logs, ordered);
-        let (sweeps, swept, call) = (false, None, Call::default());
-        Machine {
-            here,
-            settings,
-            epoch,
-            counter,
-            clock,
-            entries,
-            gone,
-            makings,
-            links,
-            outside: BTreeSet::new(),
-            asked,
-            senders,
-            refusals,
-            sweeps,
-            swept,
-            ordering,
-            call,
-        }
+        let mut restoring = Restoring::new(here, settings);
+        records.into_iter().for_each(|record| restoring.add(record));
+        restoring.done()
     }
 
     /// Takes up what was under way, in a new run. An execution that had no outcome is in doubt. `draw` is
@@ -224,9 +170,16 @@ impl Machine {
     pub fn start(&mut self, wall_ms: u64, draw: u64, effects: &mut Vec<Effect>) {
         self.begin(wall_ms);
         self.epoch = self.epoch.next(wall_ms, draw);
+        self.entries.set_epoch(self.epoch);
         self.call.site = true;
         self.greet();
-        for meta in self.entries.keys().cloned().collect::<Vec<_>>() {
+        let (open, resting) = self.entries.by_state();
+        // Each is asked what it has of what rests, as much at once as after a long cut.
+        for (site, metas) in resting {
+            self.watch(&site);
+            self.owe(&site, metas);
+        }
+        for meta in open {
             self.touch(&meta);
             let Some(entry) = self.entries.get(&meta) else { continue };
             let stage = entry.running.as_ref().map(|running| running.stage);
@@ -317,9 +270,13 @@ impl Machine {
 
     /// Where a resource's replicas are, if it is known here.
     #[must_use]
-    pub fn map(&self, meta: &Meta) -> Option<&ReplicaMap> {
-        let ordered = self.ordering.entries.get(meta).map(|entry| &entry.map);
-        self.entries.get(meta).map(|entry| &entry.map).or(ordered)
+    pub fn map(&self, meta: &Meta) -> Option<Cow<'_, ReplicaMap>> {
+        let ordered = || self.ordering.entries.get(meta).map(|entry| Cow::Borrowed(&entry.map));
+        let map = |entry| match entry {
+            Cow::Borrowed(Entry { map, .. }) => Cow::Borrowed(map),
+            Cow::Owned(Entry { map, .. }) => Cow::Owned(map),
+        };
+        self.entries.get(meta).map(map).or_else(ordered)
     }
 
     /// The resources that are known here, deleted ones too.
@@ -385,7 +342,7 @@ impl Machine {
     /// Operations of which nobody knows whether they were executed here, and copies of which nobody knows whether they were
     /// made, for the operator.
     pub fn in_doubt(&self) -> impl Iterator<Item = (&Meta, &OpId)> {
-        let running = self.entries.iter().map(|(meta, entry)| (meta, &entry.running));
+        let running = self.entries.open().map(|(meta, entry)| (meta, &entry.running));
         let ordered = self.ordering.entries.iter().map(|(meta, entry)| (meta, &entry.running));
         let running = running.chain(ordered).filter_map(|(meta, running)| {
             let running = running.as_ref().filter(|running| running.stage == Stage::InDoubt)?;
@@ -397,23 +354,28 @@ impl Machine {
 
     /// An operation that is kept.
     #[must_use]
-    pub fn operation(&self, meta: &Meta, op: &OpId) -> Option<&Operation> {
+    pub fn operation(&self, meta: &Meta, op: &OpId) -> Option<Cow<'_, Operation>> {
         if let Some(entry) = self.ordering.entries.get(meta) {
-            return entry.queue.turns.values().map(|turn| &turn.operation).find(|own| own.id == *op);
+            let mut turns = entry.queue.turns.values().map(|turn| &turn.operation);
+            return turns.find(|own| own.id == *op).map(Cow::Borrowed);
         }
-        self.entries.get(meta)?.resource.ops.get(op)
+        match self.entries.get(meta)? {
+            Cow::Borrowed(entry) => entry.resource.ops.get(op).map(Cow::Borrowed),
+            Cow::Owned(mut entry) => entry.resource.ops.remove(op).map(Cow::Owned),
+        }
     }
 
     /// Operations that a site is not known to have.
-    pub fn pending(&self, site: &Site) -> impl Iterator<Item = &Operation> {
-        self.entries.values().flat_map(|entry| entry.lacking(site))
+    pub fn pending(&self, site: &Site) -> impl Iterator<Item = Operation> {
+        let lacking = |entry: &Entry| entry.lacking(site).into_iter().cloned().collect::<Vec<_>>();
+        self.entries.iter().flat_map(move |(_, entry)| lacking(&entry))
     }
 
     /// How many operations are kept.
     #[must_use]
     pub fn kept(&self) -> usize {
         let ordered = self.ordering.entries.values().map(|entry| entry.queue.turns.len());
-        self.entries.values().map(|entry| entry.resource.ops.len()).chain(ordered).sum()
+        ordered.fold(self.entries.kept(), usize::saturating_add)
     }
 
     /// What the next write that is accepted here will be called.
@@ -479,7 +441,7 @@ impl Machine {
 
     fn state_record(&self, meta: &Meta) -> Option<Record> {
         let gone = || self.gone.get(meta).cloned().map(Record::Gone);
-        self.entries.get(meta).map(Entry::record).or_else(gone)
+        self.entries.get(meta).map(|entry| entry.record()).or_else(gone)
     }
 
     /// Tells a client, if it still waits.
@@ -559,6 +521,7 @@ impl Machine {
                 None => remove.push(Key::Order(key)),
             }
         }
+        self.entries.settle();
         if !put.is_empty() || !remove.is_empty() {
             effects.push(Effect::Persist { put, remove });
         }

@@ -52,10 +52,10 @@ pub enum Unchangeable {
 
 /// What is known of one site's replica. The later change wins, of two at once the higher site's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
-struct Place {
-    changed: (Stamp, Site),
-    member: bool,
-    local: Option<LocalId>,
+pub(crate) struct Place {
+    pub(crate) changed: (Stamp, Site),
+    pub(crate) member: bool,
+    pub(crate) local: Option<LocalId>,
 }
 
 /// The map of one resource. Maps that were changed apart are merged, with the same outcome everywhere.
@@ -67,8 +67,8 @@ pub struct ReplicaMap {
     pub level: Level,
     /// Whether each site's local id is the meta-identifier.
     pub chosen: bool,
-    places: BTreeMap<Site, Place>,
-    detached: bool,
+    pub(crate) places: BTreeMap<Site, Place>,
+    pub(crate) detached: bool,
 }
 
 impl ReplicaMap {

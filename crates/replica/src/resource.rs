@@ -48,10 +48,10 @@ pub enum Step {
 
 /// What this site's service holds, in terms of operations. A [`Target`] that was reached, or is being.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Hash)]
-struct Local {
-    base: Option<OpId>,
-    adds: BTreeSet<OpId>,
-    fields: BTreeMap<Field, OpId>,
+pub(crate) struct Local {
+    pub(crate) base: Option<OpId>,
+    pub(crate) adds: BTreeSet<OpId>,
+    pub(crate) fields: BTreeMap<Field, OpId>,
 }
 
 /// What must survive of a resource, beside its operations.
@@ -67,8 +67,8 @@ pub struct Progress {
     /// yet had seen them.
     pub floor: Version,
     /// Accepted here and not yet executed anywhere: no other site knows of them.
-    fresh: BTreeSet<OpId>,
-    local: Local,
+    pub(crate) fresh: BTreeSet<OpId>,
+    pub(crate) local: Local,
 }
 
 /// A replicated resource as one site sees it.
@@ -381,6 +381,13 @@ impl Resource {
             pruned.emptied.extend(op.body.take().map(|body| (op.id.clone(), body)));
         }
         pruned
+    }
+
+    /// Whether something is known of it, and nothing of that is to be executed here.
+    pub(crate) fn rests(&self) -> bool {
+        let Progress { known, done, fresh, .. } = &self.progress;
+        let all = known == done && *known != Version::default() && fresh.is_empty();
+        all && self.taking.is_none() && self.missing().is_none()
     }
 
     /// Whether the service here has the resource.

@@ -20,6 +20,15 @@ impl Version {
         self.0.get(&(id.site.clone(), id.epoch)).copied().unwrap_or(0)
     }
 
+    /// Each run of which it covers something, with its counter.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (&(Site, Epoch), u64)> {
+        self.0.iter().map(|(run, &counter)| (run, counter))
+    }
+
+    pub(crate) fn of_runs(runs: Vec<((Site, Epoch), u64)>) -> Version {
+        Version(runs.into_iter().collect())
+    }
+
     /// Whether it covers the operation.
     #[must_use]
     pub fn covers(&self, id: &OpId) -> bool {

@@ -18,13 +18,14 @@ use serde_json::Value;
 use spool::Spool;
 
 use super::awaited::{Waits, are_made};
-use super::book::{Shape, is_provisional};
+use super::book::is_provisional;
 use super::copy::{Copied, Part, Represented, for_clients, hash, portable};
 use super::execute::{
     self, OPERATION, ask, ask_with, asked, ids_of, look, note_unnamed, request, said_id, stream,
 };
 use super::presence::is_absent;
 use super::probe::mark;
+use super::shapes::Shape;
 use super::vault::{Table, Vault};
 use crate::body::{AnswerBody, LegBody};
 use crate::core::{Core, State};

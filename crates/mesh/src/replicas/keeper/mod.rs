@@ -35,6 +35,7 @@ mod replay;
 mod reservations;
 mod reserve;
 mod seal;
+mod shapes;
 mod show;
 mod vault;
 mod vouch;
@@ -52,7 +53,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use replica::{
     Doubt, Effect, Event, Execution, LocalId, Machine, Message, Meta, OpId, Outcome, Record, ReplicaMap,
-    Reply, Snapshot, Timer,
+    Reply, Restoring, Snapshot, Timer,
 };
 use scope::Site;
 use spool::{Id, Spool, Stored};
@@ -65,7 +66,7 @@ pub(in crate::replicas) use self::execute::is_storable;
 
 use self::awaited::Waits;
 use self::bodies::Bodies;
-use self::book::{Book, Finished, Shape, With};
+use self::book::{Book, Finished, With};
 use self::clients::Clients;
 use self::copy::Copied;
 use self::execute::Said;
@@ -74,6 +75,7 @@ use self::journal::{Call, Journal};
 use self::peers::Outboxes;
 use self::reservations::Reservations;
 use self::reserve::Inquiries;
+use self::shapes::Shape;
 use self::vault::{Change, Vault};
 use super::admin::Refused;
 use super::wire::Told;
@@ -306,14 +308,16 @@ impl Keeper {
     ) -> Result<(Keeper, UnboundedReceiver<Order>, UnboundedReceiver<News>), String> {
         let vault = open_vault(&making.opening).await?;
         let here = making.first.settings.site.clone();
-        let (mut book, records) = Book::read(&vault, &here).await.map_err(|error| error.to_string())?;
+        let mut restoring = Restoring::new(here.clone(), making.machine);
+        let read = Book::read(&vault, &here, &mut restoring).await;
+        let (mut book, named) = read.map_err(|error| error.to_string())?;
         let reservations = Reservations::read(&vault).await.map_err(|error| error.to_string())?;
         let mut orphaned = Vec::new();
-        book.erase_orphans(&records, &mut orphaned);
+        book.erase_orphans(&named, &mut orphaned);
         let quota = making.first.settings.replication.as_ref().map_or(0, |own| own.quota);
         let bodies = bodies::open(&making.opening, quota, &vault, &book).await?;
         let _ = making.replicas.spool.set(bodies.spool.clone());
-        let machine = Machine::restore(here.clone(), making.machine, records);
+        let machine = restoring.done();
         let (news, told) = unbounded_channel();
         let core = Rc::new(Core::new(making.shared, making.counts, making.first));
         let mut keeper = Keeper {
