@@ -4,25 +4,32 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use http::{HeaderName, HeaderValue};
-use link::Identity;
 use mesh::Mesh;
 use mesh::upstream::{self, Target};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::config::{Accept, Audit, Config, Mode, Named, Replication, Service, Tls};
+use crate::identity::{self, CheckedIdentity};
 use crate::members::{self, Members};
 
 /// What the data plane takes, from a configuration and the sites that are known. The error says which file is
 /// at fault.
 pub fn settings(config: &Config, members: &Members) -> Result<mesh::Settings, String> {
+    Ok(settings_of(config, members)?.0)
+}
+
+/// The same, with the identity that they have.
+fn settings_of(config: &Config, members: &Members) -> Result<(mesh::Settings, Identified), String> {
+    let own = config.link.as_ref().map(|link| identity::check(link, &config.site)).transpose()?.map(Arc::new);
     let services = config.services.iter().map(|(name, service)| {
         let built = self::service(service).map_err(|why| format!("service `{name}`: {why}"))?;
         Ok((name.clone(), built))
     });
-    Ok(mesh::Settings {
+    let settings = mesh::Settings {
         site: config.site.clone(),
         dialect: config.dialect(),
         sites: match &config.link {
@@ -32,33 +39,46 @@ pub fn settings(config: &Config, members: &Members) -> Result<mesh::Settings, St
         profile: config.profile.clone(),
         observe: config.mode == Mode::Observe,
         services: services.collect::<Result<_, String>>()?,
-        link: link(config, members)?,
+        link: link(config, members, own.as_deref())?,
         replication: config.replication.as_ref().map(|own| replication(own, &config.state)).transpose()?,
         tokens: tokens(config)?,
         thin: config.thin,
         limits: limits(config),
         timeouts: timeouts(config),
-    })
+    };
+    Ok((settings, own))
 }
 
-fn link(config: &Config, members: &Members) -> Result<Option<mesh::Link>, String> {
-    let Some(link) = &config.link else { return Ok(None) };
-    let identity = Identity::load(&link.identity).map_err(|error| error.to_string())?;
-    if identity.site() != config.site.name() {
-        return Err(format!(
-            "the identity in `{}` is that of `{}`, not of `{}`: `archipel init` makes one",
-            link.identity.display(),
-            identity.site(),
-            config.site
-        ));
+/// Who this site is, if it has a link.
+type Identified = Option<Arc<CheckedIdentity>>;
+
+/// What is wrong with the files that a configuration names, each told as [`settings`] would refuse it, and what an operator
+/// should see to. Nothing is written.
+pub fn check(config: &Config) -> Result<Vec<String>, String> {
+    for (name, own) in &config.services {
+        service(own).map_err(|why| format!("service `{name}`: {why}"))?;
     }
+    if let Some(own) = &config.replication {
+        replication(own, &config.state)?;
+    }
+    tokens(config)?;
+    let own = config.link.as_ref().map(|link| identity::check(link, &config.site)).transpose()?;
+    Ok(own.map(|own| own.warnings(SystemTime::now())).unwrap_or_default())
+}
+
+fn link(
+    config: &Config,
+    members: &Members,
+    own: Option<&CheckedIdentity>,
+) -> Result<Option<mesh::Link>, String> {
+    let (Some(link), Some(own)) = (&config.link, own) else { return Ok(None) };
     Ok(Some(mesh::Link {
         listen: link.listen,
         source: link.source,
         // Before anybody can connect.
-        revoked: members::revoked(&config.state, &identity)
+        revoked: members::revoked(&config.state, &own.identity)
             .map_err(|error| format!("cannot read the state in `{}`: {error}", config.state.display()))?,
-        identity: Arc::new(identity),
+        identity: Arc::clone(&own.identity),
         speaks: link::Speaks::NOW,
         backstage: Some(Arc::new(members.clone())),
     }))
@@ -131,7 +151,8 @@ pub fn start(
 ) -> Result<(Arc<Mesh>, Members), String> {
     let secret = secret(&config.state)?;
     let (members, inbox) = Members::new(config);
-    let settings = settings(config, &members)?;
+    let (settings, identity) = settings_of(config, &members)?;
+    members.identity().set(identity);
     let link = settings.link.clone();
     let mesh = Mesh::start(settings, config.threads, audit, secret).map_err(|error| error.to_string())?;
     let mesh = Arc::new(mesh);
@@ -154,13 +175,14 @@ pub fn start(
 /// Takes on a configuration that was read again. Where the link is stays as it was at the start: the other
 /// sites know it there, and datagrams come to the same port.
 pub fn reload(config: &Config, started_with: &Config, mesh: &Mesh, members: &Members) -> Result<(), String> {
-    let mut settings = settings(config, members)?;
+    let (mut settings, own) = settings_of(config, members)?;
     settings.link = started_with
         .link
         .as_ref()
         .and_then(|old| settings.link.take().map(|link| mesh::Link { listen: old.listen, ..link }));
     let identity = settings.link.as_ref().map(|link| Arc::clone(&link.identity));
     mesh.reload(settings).map_err(|error| error.to_string())?;
+    members.identity().set(own.filter(|_| identity.is_some()));
     members.reload(config.clone(), identity);
     Ok(())
 }
@@ -221,6 +243,7 @@ fn limits(config: &Config) -> mesh::Limits {
         records_per_sender: limits.records_per_sender,
         record_lifetime: limits.record_lifetime,
         replay_bytes: limits.replay_bytes,
+        streams: limits.streams,
     }
 }
 

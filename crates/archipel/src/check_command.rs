@@ -3,10 +3,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use archipel::assemble;
 use archipel::config::{Config, Error};
 use clap::Args;
 
-use crate::Failure;
+use crate::{Failure, warn};
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -15,7 +16,10 @@ Examples:
   archipel check /etc/archipel/archipel.toml
 
 Prints what the file says, in short. Everything that is wrong with it is explained on standard
-error, with exit status 2. No port is bound and nothing is written.")]
+error, with exit status 2. So are identities, keys and other files that `archipel run` would refuse. What
+it would start with all the same is a warning: an identity that expires soon, or has expired (the site
+then serves its own clients alone), and a key that everybody can read. No port is bound and nothing is
+written.")]
 pub(crate) struct CheckCommand {
     /// The configuration.
     #[arg(value_name = "FILE", default_value = "archipel.toml")]
@@ -25,7 +29,13 @@ pub(crate) struct CheckCommand {
 impl CheckCommand {
     /// The lines to print.
     pub(crate) fn run(self) -> Result<String, Failure> {
-        load(&self.file).map(|config| format!("ok\n{config}"))
+        let config = load(&self.file)?;
+        // As `run` would refuse it.
+        let warnings = assemble::check(&config).map_err(Failure::Usage)?;
+        for warning in &warnings {
+            warn(warning);
+        }
+        Ok(format!("ok\n{config}"))
     }
 }
 

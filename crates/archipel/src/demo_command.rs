@@ -140,7 +140,7 @@ impl DemoCommand {
         }
         match failed {
             0 => Ok(lines.join("\n")),
-            _ => Err(Failure::Demo(lines.join("\n"))),
+            _ => Err(Failure::Found(lines.join("\n"))),
         }
     }
 

@@ -2,8 +2,10 @@
 
 pub mod admin;
 pub mod adopt;
+pub mod against;
 pub mod assemble;
 pub mod config;
 pub mod demo;
 pub mod hex;
+pub mod identity;
 pub mod members;

@@ -8,6 +8,8 @@ mod member_command;
 mod memory;
 mod openstack_command;
 mod operations_command;
+mod profile_command;
+mod renew_command;
 mod replicas_command;
 mod reservations_command;
 mod run_command;
@@ -44,6 +46,8 @@ enum Command {
     Check(check_command::CheckCommand),
     /// Make an operator's authority and a site's identity.
     Init(init_command::InitCommand),
+    /// Issue a site's identity for another year.
+    Renew(renew_command::RenewCommand),
     /// Turn a running mesh into plain forwarding, at once, and back.
     Bypass(bypass_command::BypassCommand),
     /// Say what a running mesh is doing.
@@ -72,6 +76,9 @@ enum Command {
     /// Names that writes to exactly one of several sites have reserved.
     #[command(subcommand)]
     Reservations(reservations_command::ReservationsCommand),
+    /// Check what is said of an application, also against the application.
+    #[command(subcommand)]
+    Profile(profile_command::ProfileCommand),
     /// Put Archipel in front of an OpenStack.
     #[command(subcommand)]
     Openstack(openstack_command::OpenstackCommand),
@@ -86,6 +93,7 @@ fn main() -> ExitCode {
         Command::Run(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Init(command) => command.run(),
+        Command::Renew(command) => command.run(),
         Command::Bypass(command) => command.run(),
         Command::Sites(command) => command.run(),
         Command::Join(command) => command.run(),
@@ -98,6 +106,7 @@ fn main() -> ExitCode {
         Command::Replicas(command) => command.run(),
         Command::Operations(command) => command.run(),
         Command::Reservations(command) => command.run(),
+        Command::Profile(command) => command.run(),
         Command::Openstack(command) => command.run(),
         Command::Scope(command) => command.run(),
     };
@@ -115,8 +124,9 @@ enum Failure {
     Scope(Box<Diagnostic>),
     /// Likewise, with many.
     Config(Box<Faults>),
-    /// A scenario of the demo failed: exit status 1.
-    Demo(String),
+    /// What was asked for was found out, and is not as it should be (a scenario of the demo failed, a service differs from its
+    /// profile): exit status 1.
+    Found(String),
     /// Somebody ended it: exit status 130, as a shell has it.
     Interrupted,
     /// The system said no: exit status 1.
@@ -133,7 +143,7 @@ impl Failure {
             Failure::Usage(why) => (format!("error: {why}"), 2),
             Failure::Scope(diagnostic) => (diagnostic.render(style), 2),
             Failure::Config(faults) => (faults.render(style), 2),
-            Failure::Demo(lines) => {
+            Failure::Found(lines) => {
                 let _ = print(lines);
                 return ExitCode::FAILURE;
             }

@@ -8,8 +8,8 @@ use http::Method;
 use link::Authority;
 use serde_json::{Map, Value, json};
 
-use crate::Failure;
 use crate::running::{Running, segment};
+use crate::{Failure, renew_command, warn};
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -114,7 +114,13 @@ impl RevokeCommand {
     pub(crate) fn run(self) -> Result<String, Failure> {
         let failed = |error: link::IdentityError| Failure::Usage(error.to_string());
         let authority = Authority::load(&self.authority).map_err(failed)?;
-        let revocation = authority.revoke(&self.site, SystemTime::now()).map_err(failed)?;
+        let now = SystemTime::now();
+        let revocation = authority.revoke(&self.site, now).map_err(failed)?;
+        // A key that was stolen is given no new certificate.
+        if let Err(error) = renew_command::note_revoked(&self.authority, &self.site, now) {
+            let directory = self.authority.display();
+            warn(&format!("`{directory}` does not remember this, so never renew `{}`: {error}", self.site));
+        }
         let statement = archipel::hex::encode(&revocation.to_bytes());
         let order = json!({ "statement": statement, "force": self.force });
         self.running.ask(Method::POST, "/v1/revocations", Some(order))?;

@@ -3,10 +3,12 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use archipel::admin::{self, Admin};
 use archipel::assemble;
 use archipel::config::{Config, Error, needs_restart};
+use archipel::identity::IdentityLog;
 use archipel::members::Members;
 use clap::Args;
 use mesh::Mesh;
@@ -45,11 +47,12 @@ impl RunCommand {
             // Before anybody is told that it is there: a SIGHUP that nobody waits for ends a process.
             let signals = Signals::wait().map_err(Failure::Io)?;
             announce(&config, &mesh);
+            let identity = IdentityLog::new(members.identity().clone());
             let admin =
                 Admin { site: config.site.clone(), mesh: Arc::downgrade(&mesh), members: members.clone() };
             let serving = tokio::task::spawn_local(admin::serve(socket, admin));
             tokio::task::spawn_local(memory::give_back_start());
-            self.follow(signals, &config, &mesh, &members).await;
+            self.follow(signals, identity, &config, &mesh, &members).await;
             serving.abort();
             let _ = std::fs::remove_file(admin::path(&config.state));
             say("stopping: no new connections; answering what is in flight");
@@ -60,9 +63,19 @@ impl RunCommand {
     }
 
     /// Reloads when told to, and returns when told to stop.
-    async fn follow(&self, mut signals: Signals, started_with: &Config, mesh: &Mesh, members: &Members) {
+    async fn follow(
+        &self,
+        mut signals: Signals,
+        mut identity: IdentityLog,
+        started_with: &Config,
+        mesh: &Mesh,
+        members: &Members,
+    ) {
         loop {
+            identity.news(SystemTime::now()).iter().for_each(|line| say(line));
+            let rest = identity.rest(SystemTime::now());
             tokio::select! {
+                () = tokio::time::sleep(rest) => {}
                 _ = signals.terminate.recv() => return,
                 _ = signals.interrupt.recv() => return,
                 _ = signals.hangup.recv() => self.reload(started_with, mesh, members),

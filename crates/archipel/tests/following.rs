@@ -242,3 +242,37 @@ fn an_application_that_calls_itself_for_ever_is_told_so() {
     assert_eq!((answer.status(), answer.field("type").as_str()), (508, "urn:archipel:loop"));
     assert_eq!(calls.load(Ordering::SeqCst), 17, "the first call, and sixteen that it caused");
 }
+
+/// A service that is traced: it hands on the trace that it was sent, or begins one.
+fn traced(store: Arc<std::sync::OnceLock<std::net::SocketAddr>>, begins: &'static str) -> Upstream {
+    Upstream::start(move |request| {
+        let sent = request.header("traceparent");
+        let trace = if sent.is_empty() { begins } else { sent };
+        let called = get(*store.wait(), "/", &[("traceparent", trace)]);
+        (called.status(), format!("{request:?}"))
+    })
+}
+
+#[test]
+fn observe_recognises_calls_of_a_client_without_a_trace() {
+    const OWN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    const CLIENTS: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let through = Arc::new(std::sync::OnceLock::new());
+    let front = traced(Arc::clone(&through), OWN);
+    let services = [("front", front.address), ("store", Upstream::start(echo).address)];
+    let single = Single::start_in("observe", &services, "");
+    through.set(single.internal("store")).unwrap();
+    let answer = get(single.public("front"), "/", &[("x-scope", "store: Site2")]);
+    assert_eq!(answer.status(), 200, "nothing is routed: {answer:?}");
+    assert_eq!(single.observed(), (1, 0), "the service hands on what it is sent");
+    // What a client brings is left as it is.
+    let answer = get(single.public("front"), "/", &[("traceparent", CLIENTS), ("tracestate", "vendor=1")]);
+    for kept in [CLIENTS, "(\"tracestate\", \"vendor=1\")"] {
+        assert!(answer.text().contains(kept), "{kept}: {}", answer.text());
+    }
+    assert_eq!(single.observed(), (2, 0));
+    // A service that is not traced, and one that begins a trace of its own whatever it was sent.
+    assert_eq!(get(single.internal("store"), "/", &[]).status(), 200);
+    assert_eq!(get(single.internal("store"), "/", &[("traceparent", OWN)]).status(), 200);
+    assert_eq!(single.observed(), (2, 2));
+}

@@ -7,7 +7,6 @@ mod support;
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use sample::wan::Cut;
@@ -104,11 +103,10 @@ impl World {
         let secret = tempfile::tempdir().unwrap();
         let file = secret.path().join("archipel");
         std::fs::write(&file, ARCHIPEL).unwrap();
-        let profiles = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/kinto/profiles");
-        let head = format!("profile = \"kinto\"\nprofiles = {:?}\n", profiles.display().to_string());
+        let head = "profile = \"kinto\"\n";
         let tables =
             format!("[replication.credentials.kinto]\nAuthorization = {:?}\n", file.display().to_string());
-        let common = Common { service: "kinto", head: &head, tables: &tables };
+        let common = Common { service: "kinto", head, tables: &tables };
         let services: Vec<SocketAddr> = kintos.iter().map(|kinto| kinto.address).collect();
         let fleet = Fleet::start(&common, &services);
         World { kintos, fleet, _secret: secret }

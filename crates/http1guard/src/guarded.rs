@@ -112,6 +112,12 @@ impl<IO> Guarded<IO> {
         }
     }
 
+    /// What it guards, to be looked at.
+    #[must_use]
+    pub fn io(&self) -> &IO {
+        &self.io
+    }
+
     /// Whether some of a head has come, and not all of it: the time to limit, since the server is only told
     /// of whole heads.
     #[must_use]

@@ -30,7 +30,7 @@ mod wire;
 
 pub use certificate::Fingerprint;
 pub use exec::Local;
-pub use identity::{Authority, Fault, Identity, IdentityError};
+pub use identity::{Authority, Fault, Identity, IdentityError, SiteCertificate, Standing, Validity};
 pub use interim::{Ear, Speaker};
 pub use notary::{Notary, Signed};
 pub use pool::{Kind, Lane, PeerState, Pool, Received, SendError, Sent, Settings};

@@ -9,6 +9,7 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, verify_server_cert_signed_by_trust_anchor};
@@ -22,7 +23,7 @@ use rustls::{
 };
 
 use crate::certificate::Certificate;
-use crate::identity::{Fault, Identity, IdentityError};
+use crate::identity::{Fault, Identity, IdentityError, Validity};
 use crate::revoked::Revoked;
 use crate::speaks::{Misfit, Speaks};
 
@@ -98,6 +99,7 @@ struct Ours {
     /// Everything but the site to expect, which differs from peer to peer.
     config: ClientConfig,
     revoked: Revoked,
+    validity: Validity,
 }
 
 /// How this site connects to one other.
@@ -105,6 +107,8 @@ pub(crate) struct ToSite {
     pub(crate) config: Arc<ClientConfig>,
     pub(crate) revoked: Revoked,
     pub(crate) speaks: Speaks,
+    /// When this site's own identity counts: at other times no peer would believe it.
+    pub(crate) validity: Validity,
 }
 
 impl ClientTls {
@@ -121,7 +125,8 @@ impl ClientTls {
         // The name is in the certificate: an SNI would only tell the network.
         config.enable_sni = false;
         let (site, revoked) = (identity.site().to_owned(), revoked.clone());
-        Ok(ClientTls(Arc::new(Ours { site, roots, config, revoked }), Speaks::NOW))
+        let validity = identity.validity();
+        Ok(ClientTls(Arc::new(Ours { site, roots, config, revoked, validity }), Speaks::NOW))
     }
 
     /// The same, in other versions than [`Speaks::NOW`].
@@ -156,7 +161,8 @@ impl ClientTls {
         };
         config.dangerous().set_certificate_verifier(Arc::new(expected));
         config.alpn_protocols = protocols;
-        ToSite { config: Arc::new(config), revoked: self.0.revoked.clone(), speaks: self.1 }
+        let (revoked, validity) = (self.0.revoked.clone(), self.0.validity);
+        ToSite { config: Arc::new(config), revoked, speaks: self.1, validity }
     }
 }
 
@@ -164,14 +170,16 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// Whether an authority issued this certificate, and it is valid now.
+/// Whether an authority issued this certificate, whatever its dates say.
 pub(crate) fn check_issued(
     certificate: &CertificateDer<'_>,
     authority: &CertificateDer<'_>,
 ) -> Result<(), Error> {
     let mut roots = RootCertStore::empty();
     roots.add(authority.clone().into_owned())?;
-    chain(certificate, &[], &roots, UnixTime::now(), &provider())
+    let until = Certificate::read(certificate).map_or_else(SystemTime::now, |read| read.until);
+    let since = until.duration_since(UNIX_EPOCH).unwrap_or_default();
+    chain(certificate, &[], &roots, UnixTime::since_unix_epoch(since), &provider())
 }
 
 pub(crate) fn chain(

@@ -292,8 +292,41 @@ fn a_server_whose_certificate_expired_is_not_believed() {
 #[test]
 fn a_pool_that_is_refused_is_not_connected_and_sent_nothing() {
     run(async {
+        // It believes the peer, which does not believe it.
+        let (ours, theirs) = (authority(), authority());
+        let (own, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        ours.issue("Site1").unwrap().save(own.path()).unwrap();
+        theirs.save(other.path()).unwrap();
+        let bundle =
+            [own.path(), other.path()].map(|dir| std::fs::read_to_string(dir.join("ca.pem")).unwrap());
+        std::fs::write(own.path().join("ca.pem"), bundle.concat()).unwrap();
+        let both = Identity::load(own.path()).unwrap();
+        not_believed(&both, &theirs.issue("Site 2").unwrap(), "received fatal alert").await;
+    });
+}
+
+/// No peer would believe it: none is asked.
+#[test]
+fn a_pool_whose_own_identity_expired_connects_to_nobody() {
+    run(async {
         let authority = authority();
-        not_believed(&expired(&authority, "Site1"), &authority.issue("Site 2").unwrap(), "xpired").await;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        for lane in [Lane::Small, Lane::Long] {
+            let pool = pool(&expired(&authority, "Site1"), Settings::default(), &[("Site 2", address)]);
+            let error = pool.send("Site 2", post("/", common::full("secret")), lane).await.unwrap_err();
+            assert_eq!((error.sent, error.kind), (Sent::No, Kind::Closed));
+            assert!(
+                error.to_string().contains("the link is closed: this site's identity expired on"),
+                "{error}"
+            );
+        }
+        let listener = listener.into_std().unwrap();
+        assert_eq!(
+            listener.accept().unwrap_err().kind(),
+            std::io::ErrorKind::WouldBlock,
+            "somebody connected"
+        );
     });
 }
 

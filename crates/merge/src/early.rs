@@ -10,10 +10,11 @@ use crate::coding::Decoder;
 use crate::item::{Item, Wanted};
 use crate::lane::{Lane, Step};
 use crate::limits::Limits;
-use crate::merger::Head;
+use crate::merger::{Head, json_of};
 use crate::page::Page;
 use crate::probe::{guess, is_beside_items};
 use crate::scan::Shape;
+use crate::slot::Json;
 
 /// More items of one answer are not read early: each takes more memory than its bytes.
 const MOST_ITEMS: usize = 128;
@@ -60,7 +61,10 @@ impl Early {
         lane.push(bytes);
         let (first, _) = lane.bytes(None).ok()?;
         let is_probed = first.len() <= self.limits.probe_bytes;
-        let shape = guess(&first, &self.list, &self.limits)?;
+        let shape = match head.content_type.map(json_of) {
+            Some(Json::Lines) => Shape::Lines,
+            _ => guess(&first, &self.list, &self.limits)?,
+        };
         lane.start(shape.clone(), &self.limits, first);
         let (mut items, mut bytes) = (VecDeque::with_capacity(FEW_ITEMS), 0);
         while items.len() < MOST_ITEMS && bytes < self.limits.ahead_bytes {
@@ -78,7 +82,7 @@ impl Early {
 
     /// Whether a probe would find this shape, too: by what an answer begins with, or by all of it.
     fn is_sure(&self, shape: &Shape, lane: &Lane) -> bool {
-        if *shape == Shape::Array || self.list.items.is_some() {
+        if matches!(shape, Shape::Array | Shape::Lines | Shape::Keyed(None)) || self.list.items.is_some() {
             return true;
         }
         lane.is_at_end() && lane.members.iter().all(|(name, raw)| is_beside_items(name, raw, &self.list))

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::item::Path;
 use crate::query;
 use crate::scan::Shape;
-use crate::sum::sum;
+use crate::sum::{join_once, sum};
 
 /// The members beside the items: their names, and their values as they were written.
 pub(crate) type Members = Vec<(String, Vec<u8>)>;
@@ -53,6 +53,11 @@ impl Told {
         }
     }
 
+    /// Whether it says where the page starts in the way that the profile describes.
+    pub(crate) fn has_marker(&self, paging: &Paging) -> bool {
+        matches!(self.way, Next::Token(_)) || query::of_url(&self.value, &paging.marker).is_some()
+    }
+
     pub(crate) fn is_absolute(&self) -> bool {
         self.value.contains("://")
     }
@@ -93,6 +98,9 @@ pub(crate) fn write(
     for path in &list.sum {
         sum(first, &others, &Path::new(path), None);
     }
+    for path in &list.join {
+        join_once(first, &others, &Path::new(path));
+    }
     for path in &list.drop {
         clear(first, &Path::new(path), false);
     }
@@ -127,7 +135,7 @@ pub(crate) fn write(
     }
 }
 
-fn member(name: &str, raw: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn member(name: &str, raw: &[u8], out: &mut Vec<u8>) {
     out.push(b',');
     out.extend_from_slice(Value::from(name).to_string().as_bytes());
     out.push(b':');
@@ -138,7 +146,7 @@ fn member(name: &str, raw: &[u8], out: &mut Vec<u8>) {
 fn touched(list: &List, shape: &Shape) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let first = |path: &String| Path::new(path).segments().first().cloned();
-    names.extend(list.sum.iter().chain(&list.drop).filter_map(first));
+    names.extend(list.sum.iter().chain(&list.join).chain(&list.drop).filter_map(first));
     for way in list.paging.iter().flat_map(|paging| &paging.next) {
         match way {
             Next::Member(path) | Next::Token(path) => names.extend(first(path)),

@@ -10,6 +10,13 @@ pub enum Refused {
         /// The query parameter that does.
         parameter: String,
     },
+    /// It asks for a page by its number, which cannot be made of the sites' own pages.
+    Page {
+        /// The query parameter that does.
+        parameter: String,
+        /// Why not.
+        why: PageRefused,
+    },
     /// Its marker is none that was given out here.
     Marker {
         /// What is wrong with it.
@@ -23,15 +30,44 @@ impl fmt::Display for Refused {
             Refused::Counted { parameter } => {
                 write!(
                     f,
-                    "`{parameter}` cannot be split over several sites: follow the next page's link instead"
+                    "`{parameter}` cannot be split over several sites: follow the next page's link instead, or have the profile \
+                     say how the service counts (`offset` or `page`, and `largest`)"
                 )
             }
+            Refused::Page { parameter, why } => match why {
+                PageRefused::NoNumber => write!(f, "`{parameter}` is no number that it can have"),
+                PageRefused::NoSize => write!(
+                    f,
+                    "how many items a page has is not known: give a limit beside `{parameter}`, or say the `size` in the profile"
+                ),
+                PageRefused::TooFar { window, largest } => write!(
+                    f,
+                    "a page of several sites by `{parameter}` is made of the first {window} items of each, and a site tells \
+                     {largest} at most: follow the next page's link instead"
+                ),
+            },
             Refused::Marker { why } => write!(f, "the marker {why}: start again without one"),
         }
     }
 }
 
 impl std::error::Error for Refused {}
+
+/// Why a page by its number cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageRefused {
+    /// The parameter is not one.
+    NoNumber,
+    /// How large pages are is not known.
+    NoSize,
+    /// It needs more items of each source than one tells at once.
+    TooFar {
+        /// So many.
+        window: u64,
+        /// So many are told.
+        largest: u64,
+    },
+}
 
 /// What is wrong with the answer of one source. The others are not concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +121,21 @@ pub enum Broken {
     Held,
     /// The profile says that it is a list, and no source had one of that shape.
     NotAList,
+    /// A page by its number needs so many items of each source, and one tells fewer and has more.
+    Window {
+        /// The source.
+        source: usize,
+    },
+    /// Items are named by their ids, and two sources have different ones of one name.
+    SameName {
+        /// The name.
+        name: String,
+    },
+    /// A source has more, and does not say where in a way that the profile describes.
+    NextUnknown {
+        /// The source.
+        source: usize,
+    },
     /// It has more different texts or numbers than may be remembered.
     Values,
     /// Texts or numbers come in pages and in no order that is known: whether a later page repeats one cannot be told.
@@ -104,6 +155,17 @@ impl fmt::Display for Broken {
             Broken::NotAList => f.write_str(
                 "the profile says that this is a list, and no site's answer is one of that shape: correct its `items`, or \
                  say `merge = false`",
+            ),
+            Broken::Window { .. } => f.write_str(
+                "a page by its number is made of the first items of each site, and a site tells fewer than that at once: \
+                 correct `largest` in the profile, or follow the next page's link",
+            ),
+            Broken::SameName { name } => {
+                write!(f, "two sites have different items named `{name}`, and one list cannot have both: name one site")
+            }
+            Broken::NextUnknown { .. } => f.write_str(
+                "a site has more, and its next page's address does not have the `marker` that the profile says: correct \
+                 `paging` (`marker`; or `offset` or `page`, for services that count)",
             ),
             Broken::Values => f.write_str("too many different texts or numbers to tell each once"),
             Broken::ValuesPaged => f.write_str(

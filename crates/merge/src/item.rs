@@ -8,6 +8,7 @@ use profile::List;
 use serde_json::Value;
 
 use crate::check::Watch;
+use crate::error::Fault;
 use crate::page::Page;
 use crate::tellers::Mark;
 
@@ -72,6 +73,8 @@ pub(crate) struct Item {
     form: Form,
     /// How long it is without its mark and its last brace, if it is marked.
     marked: Option<usize>,
+    /// Its name among the others, as it was written, if these have names.
+    key: Option<Bytes>,
 }
 
 /// The fields of an item, in the order in which they were wanted. Most often that is one, its id.
@@ -120,6 +123,21 @@ enum Form {
 }
 
 impl Item {
+    /// The same with a name among the others, which is its id.
+    pub(crate) fn named(mut self, key: Bytes) -> Result<Item, Fault> {
+        let name: String = serde_json::from_slice(&key).map_err(|_| Fault::Json("a name is malformed"))?;
+        self.fields.set(0, Some(name.into()));
+        if self.form == Form::Value {
+            self.form = Form::NoObject;
+        }
+        self.key = Some(key);
+        Ok(self)
+    }
+
+    pub(crate) fn is_named(&self) -> bool {
+        self.key.is_some()
+    }
+
     /// A field that was wanted beside the id, counted from 1, if the item has it. A text or a number is each field of itself.
     pub(crate) fn field(&self, field: usize) -> Option<&Value> {
         if let (Form::Value, Id::Read(value)) = (self.form, &self.fields.id) {
@@ -152,7 +170,8 @@ impl Item {
 
     /// The same item, that keeps nothing in memory beside itself.
     pub(crate) fn detached(self) -> Item {
-        Item { bytes: Bytes::copy_from_slice(&self.bytes), ..self }
+        let key = self.key.as_ref().map(|key| Bytes::copy_from_slice(key));
+        Item { bytes: Bytes::copy_from_slice(&self.bytes), key, ..self }
     }
 
     /// What identifies the item, if anything does.
@@ -178,6 +197,10 @@ impl Item {
     /// Writes the item, with a member (`"name":"site"`) if it is an object without it. The rest of it stays
     /// as the site wrote it.
     pub(crate) fn write(&self, member: Option<&[u8]>, out: &mut Vec<u8>) {
+        if let Some(key) = &self.key {
+            out.extend_from_slice(key);
+            out.push(b':');
+        }
         let marked = self.marked.and_then(|open| self.bytes.get(..open));
         match (member, self.form, marked.or(self.bytes.strip_suffix(b"}"))) {
             (Some(member), Form::Object { empty }, Some(open)) => {
@@ -238,7 +261,7 @@ impl Reading {
                 }
             }
         }
-        Item { bytes, fields, form, marked: None }
+        Item { bytes, fields, form, marked: None, key: None }
     }
 }
 

@@ -37,6 +37,8 @@ pub(crate) struct Lane {
     pub(crate) read: u64,
     /// The members beside the items.
     pub(crate) members: Vec<(String, Vec<u8>)>,
+    /// The members beside the items' member, where that is in another.
+    pub(crate) inner: Vec<(String, Vec<u8>)>,
 }
 
 impl Lane {
@@ -51,6 +53,7 @@ impl Lane {
             dry: false,
             read: 0,
             members: Vec::new(),
+            inner: Vec::new(),
         }
     }
 
@@ -130,6 +133,7 @@ impl Lane {
                     return Ok(Step::Item(item));
                 }
                 Some(Event::Member(name, raw)) => self.members.push((name, raw)),
+                Some(Event::Inner(name, raw)) => self.inner.push((name, raw)),
                 None => {
                     let (plain, over) = self.bytes(None)?;
                     match (plain.is_empty(), over) {

@@ -84,7 +84,7 @@ mod totals;
 mod tree;
 
 pub use early::{Ahead, Early};
-pub use error::{Broken, Fault, Refused};
+pub use error::{Broken, Fault, PageRefused, Refused};
 pub use limits::Limits;
 pub use marking::Marking;
 pub use merger::{Head, Late, Merger, Pull, Same};

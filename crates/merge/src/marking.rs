@@ -12,7 +12,6 @@ use crate::error::Fault;
 use crate::item::Wanted;
 use crate::lane::{Lane, Step};
 use crate::limits::Limits;
-use crate::merger::begin;
 use crate::probe::{Look, Probe};
 use crate::scan::Shape;
 use crate::tellers::Mark;
@@ -79,9 +78,9 @@ impl Marking {
             held.extend_from_slice(&bytes);
             let shape = match probe.push(&bytes, ended, &self.list, &self.limits) {
                 Look::Undecided => return Ok(()),
-                Look::List(shape) => Some(shape),
-                // What is wrong with it, its reader says.
-                Look::NotAList | Look::OneResource | Look::Fault(_) => None,
+                Look::List(shape @ (Shape::Array | Shape::Member(_))) => Some(shape),
+                // Copies in lists of other shapes are told once for each page. What is wrong with it, its reader says.
+                Look::List(_) | Look::NotAList | Look::OneResource | Look::Fault(_) => None,
             };
             let held = Bytes::from(std::mem::take(held));
             let Some(shape) = shape else {
@@ -112,7 +111,7 @@ impl Marking {
             match lane.step(&self.wanted)? {
                 Step::Item(item) => {
                     if *items == 0 {
-                        begin(shape, &mut chunk);
+                        shape.begin(&mut chunk);
                     } else {
                         chunk.push(b',');
                     }
@@ -130,7 +129,7 @@ impl Marking {
                 Step::Blocked => break,
                 Step::Dry => {
                     if *items == 0 {
-                        begin(shape, &mut chunk);
+                        shape.begin(&mut chunk);
                     }
                     chunk.push(b']');
                     if *shape != Shape::Array {

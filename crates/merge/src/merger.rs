@@ -94,6 +94,8 @@ pub struct Merger {
     /// How many items are held for a `^`, and their bytes.
     gathered: (usize, usize),
     items: u64,
+    /// How many more items come before the page.
+    before: u64,
     out: Vec<u8>,
     /// Nothing is given out before the end, since a header tells the next page.
     hold: bool,
@@ -143,6 +145,7 @@ impl Merger {
                 slots.push(Slot::new(source, asked, unique, list.tag.as_ref()));
             }
         }
+        let before = page.before;
         Merger {
             wanted: Wanted::new(&list, &page),
             unready: (0..slots.len()).rev().collect(),
@@ -161,6 +164,7 @@ impl Merger {
             positions: None,
             gathered: (0, 0),
             items: 0,
+            before,
             out: Vec::new(),
             hold: false,
             given: false,
@@ -189,7 +193,7 @@ impl Merger {
         match decoder {
             Ok(decoder) => {
                 slot.status = Status::Open;
-                slot.json = head.content_type.map_or(Json::Unsaid, is_json);
+                slot.json = head.content_type.map_or(Json::Unsaid, json_of);
                 slot.link = head.link.and_then(of_header);
                 slot.unconfirmed = head.unconfirmed.map(str::to_owned);
                 slot.lane.open(decoder);
@@ -377,6 +381,10 @@ impl Merger {
                 Ready::Dry => {
                     self.unready.pop();
                     if self.slots.get(index).is_some_and(|slot| slot.is_open() && slot.more) {
+                        if self.page.by_number {
+                            let source = self.slots.get(index).map_or(0, |slot| slot.source);
+                            return Err(Broken::Window { source });
+                        }
                         self.phase = Phase::Closing;
                         return Ok(Progress::Going);
                     }
@@ -418,14 +426,26 @@ impl Merger {
             self.log(index, item);
             return Ok(());
         };
+        if item.is_named() && !self.copies.is_new_name(slot.last().unwrap_or_default(), &self.limits)? {
+            return Err(Broken::SameName { name: slot.last().unwrap_or_default().to_owned() });
+        }
         slot.written += 1;
+        if self.before > 0 {
+            // Of a page before this one.
+            self.before -= 1;
+            self.log(index, item);
+            return Ok(());
+        }
         if self.items == 0 {
-            begin(&self.shape, &mut self.out);
-        } else {
+            self.shape.begin(&mut self.out);
+        } else if self.shape != Shape::Lines {
             self.out.push(b',');
         }
         self.items += 1;
         item.write(tag.as_deref().or(slot.tag.as_deref()), &mut self.out);
+        if self.shape == Shape::Lines {
+            self.out.push(b'\n');
+        }
         self.log(index, item);
         Ok(())
     }
@@ -446,19 +466,16 @@ impl Merger {
     }
 }
 
-/// The start of a list, up to its first item.
-pub(crate) fn begin(shape: &Shape, out: &mut Vec<u8>) {
-    if let Shape::Member(name) = shape {
-        out.push(b'{');
-        out.extend_from_slice(serde_json::Value::from(name.as_str()).to_string().as_bytes());
-        out.push(b':');
-    }
-    out.push(b'[');
-}
-
-/// Whether a media type is JSON.
-fn is_json(content_type: &str) -> Json {
+/// Which JSON a media type is.
+pub(crate) fn json_of(content_type: &str) -> Json {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let json = essence == "application/json" || essence == "text/json" || essence.ends_with("+json");
-    if json { Json::Yes } else { Json::No }
+    match essence.as_str() {
+        "application/x-ndjson" | "application/ndjson" | "application/jsonl" | "application/x-jsonlines" => {
+            Json::Lines
+        }
+        "application/vnd.api+json" => Json::Api,
+        "application/json" | "text/json" => Json::Yes,
+        _ if essence.ends_with("+json") => Json::Yes,
+        _ => Json::No,
+    }
 }

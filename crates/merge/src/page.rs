@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use profile::{List, Next, Paging};
 
-use crate::error::Refused;
+use crate::error::{PageRefused, Refused};
 use crate::marker::{self, Position, Positions};
 use crate::order::Order;
 use crate::query;
@@ -28,6 +28,10 @@ pub struct Page {
     pub(crate) request: Request,
     pub(crate) order: Option<Order>,
     pub(crate) limit: Option<u64>,
+    /// How many items come before it, where it was asked for by its number: they are of its sources' answers.
+    pub(crate) before: u64,
+    /// It was asked for so: what one lacks no later one tells.
+    pub(crate) by_number: bool,
     /// The client takes pages: it gave a limit or a marker.
     pub(crate) paged: bool,
     /// By source.
@@ -46,6 +50,8 @@ pub(crate) struct Asked {
     pub(crate) site: String,
     pub(crate) position: Position,
     pub(crate) limit: Option<u64>,
+    /// How many items of its answer were told already.
+    pub(crate) skip: u64,
     /// None: nothing is asked.
     query: Option<String>,
 }
@@ -59,6 +65,8 @@ impl Page {
             request: request.clone(),
             order,
             limit: None,
+            before: 0,
+            by_number: false,
             paged: false,
             asked: Vec::new(),
             others: Positions::new(),
@@ -73,6 +81,7 @@ impl Page {
             let limit = query::first(text, &paging.limit).and_then(|limit| limit.parse().ok());
             page.limit = limit.filter(|limit| *limit > 0);
             let marker = query::first(text, &paging.marker).filter(|marker| !marker.is_empty());
+            page.count(paging)?;
             page.paged = page.limit.is_some() || marker.is_some();
             if let Some(marker) = marker {
                 let (positions, tellers) = marker::read(&marker)?;
@@ -92,6 +101,33 @@ impl Page {
             return Err(Refused::Marker { why: "has nothing left at these sites" });
         }
         Ok(page)
+    }
+
+    /// A page by its number, or after so many items: it is cut out of the first items of all.
+    fn count(&mut self, paging: &Paging) -> Result<(), Refused> {
+        let text = self.request.query.as_str();
+        let mut named = [&paging.offset, &paging.page].into_iter().flatten();
+        let said = named.find_map(|name| Some((name, query::first(text, name)?)));
+        let Some((name, value)) = said else {
+            // Of a service that counts, later pages are asked for by their numbers, too.
+            self.limit = self.limit.or(paging.size.filter(|_| paging.counts()));
+            return Ok(());
+        };
+        let refused = |why| Refused::Page { parameter: name.clone(), why };
+        let number: u64 = value.parse().map_err(|_| refused(PageRefused::NoNumber))?;
+        let limit = self.limit.or(paging.size).ok_or(refused(PageRefused::NoSize))?;
+        let before = if paging.offset.as_ref() == Some(name) {
+            number
+        } else {
+            let pages = number.checked_sub(paging.first).ok_or(refused(PageRefused::NoNumber))?;
+            pages.saturating_mul(limit)
+        };
+        let (window, largest) = (before.saturating_add(limit), paging.largest.unwrap_or(0));
+        if window > largest {
+            return Err(refused(PageRefused::TooFar { window, largest }));
+        }
+        (self.limit, self.before, self.by_number) = (Some(limit), before, true);
+        Ok(())
     }
 
     /// Sources mark what several have in this way.
@@ -115,7 +151,7 @@ impl Page {
 
     /// The URL of the page that begins at these positions, or its path and query.
     pub(crate) fn url(&self, paging: &Paging, marker: &str, absolute: bool) -> String {
-        let mut text = query::without(&self.request.query, &[&paging.marker]);
+        let mut text = query::without(&self.request.query, &placing(paging));
         query::add(&mut text, &paging.marker, marker);
         let origin = if absolute { self.request.origin.as_str() } else { "" };
         format!("{origin}{}?{text}", self.request.path)
@@ -138,7 +174,8 @@ impl Page {
 }
 
 fn asked(site: &str, position: Position, unique: bool, paging: Option<&Paging>, page: &Page) -> Asked {
-    let mut asked = Asked { site: site.to_owned(), position, limit: None, query: None };
+    let skip = position.skip;
+    let mut asked = Asked { site: site.to_owned(), position, limit: None, skip, query: None };
     if asked.position.done {
         return asked;
     }
@@ -146,16 +183,23 @@ fn asked(site: &str, position: Position, unique: bool, paging: Option<&Paging>, 
         asked.query = Some(page.request.query.clone());
         return asked;
     };
-    let marker = [paging.marker.as_str()];
-    let both = [paging.marker.as_str(), paging.limit.as_str()];
-    let mut query = match page.limit {
-        None => query::without(&page.request.query, &marker),
-        Some(_) => query::without(&page.request.query, &both),
-    };
+    let mut taken = placing(paging);
+    if page.limit.is_some() {
+        taken.push(paging.limit.as_str());
+    }
+    let mut query = query::without(&page.request.query, &taken);
     // What exactly one site has is known only with all that each has.
     if !unique {
         if let Some(limit) = page.limit {
-            let limit = limit.saturating_add(asked.position.skip);
+            let place = by_number(paging, &asked.position, limit);
+            let limit = match &place {
+                Some((name, number, skip)) => {
+                    query::add(&mut query, name, &number.to_string());
+                    asked.skip = *skip;
+                    limit
+                }
+                None => limit.saturating_add(page.before).saturating_add(asked.position.skip),
+            };
             query::add(&mut query, &paging.limit, &limit.to_string());
             asked.limit = Some(limit);
         }
@@ -165,6 +209,26 @@ fn asked(site: &str, position: Position, unique: bool, paging: Option<&Paging>, 
     }
     asked.query = Some(query);
     asked
+}
+
+/// The parameters that say where a page is.
+fn placing(paging: &Paging) -> Vec<&str> {
+    let counts = [&paging.offset, &paging.page].into_iter().flatten();
+    counts.chain([&paging.marker]).map(String::as_str).collect()
+}
+
+/// How a service that counts is asked for what comes after a position: a parameter, its value, and how many items of what
+/// it tells then were told already. Nothing at its start.
+fn by_number<'p>(paging: &'p Paging, position: &Position, limit: u64) -> Option<(&'p str, u64, u64)> {
+    let told = position.skip;
+    if told == 0 || position.after.is_some() || limit == 0 {
+        return None;
+    }
+    match (&paging.offset, &paging.page) {
+        (Some(offset), _) => Some((offset.as_str(), told, 0)),
+        (None, Some(page)) => Some((page.as_str(), paging.first.saturating_add(told / limit), told % limit)),
+        (None, None) => None,
+    }
 }
 
 /// Whether the site's own positions are tokens, which say nothing of items.

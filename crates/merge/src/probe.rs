@@ -81,6 +81,7 @@ fn look(bytes: &[u8], close: Close, list: &List, limits: &Limits) -> Look {
     match text.first() {
         None => over(Look::Fault(Fault::Json("it is empty"))),
         Some(b'[') => Look::List(Shape::Array),
+        Some(b'{') if list.keyed && list.items.is_none() => Look::List(Shape::Keyed(None)),
         Some(b'{') => members(text.get(1..).unwrap_or_default(), close, list, limits),
         Some(_) => over(match serde_json::from_slice(text) {
             Ok(IgnoredAny) => Look::NotAList,
@@ -113,11 +114,14 @@ fn members(mut rest: &[u8], close: Close, list: &List, limits: &Limits) -> Look 
             None => return found.so_far(close),
         }
         match &list.items {
-            Some(items) if *items == name => {
-                return match rest.first() {
-                    Some(b'[' | b'n') => Look::List(Shape::Member(name)),
-                    Some(_) => Look::NotAList,
-                    None => found.so_far(close),
+            Some(items) if items.split('.').next() == Some(&name) => {
+                let inner = items.split_once('.').map(|(_, inner)| inner.to_owned());
+                return match (rest.first(), inner) {
+                    (None, _) => found.so_far(close),
+                    (Some(b'{' | b'n'), Some(inner)) => Look::List(Shape::Inner(name, inner)),
+                    (Some(b'{' | b'n'), None) if list.keyed => Look::List(Shape::Keyed(Some(name))),
+                    (Some(b'[' | b'n'), None) if !list.keyed => Look::List(Shape::Member(name)),
+                    (Some(_), _) => Look::NotAList,
                 };
             }
             Some(_) => {}

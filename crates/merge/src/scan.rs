@@ -17,6 +17,54 @@ pub(crate) enum Shape {
     Array,
     /// They are in this member of an object.
     Member(String),
+    /// They are in a member of a member, which is an object: `{"_embedded": {"orders": [...]}}`.
+    Inner(String, String),
+    /// They are the members of the answer, or of a member of it, each named by its id: `{"a": {...}}`.
+    Keyed(Option<String>),
+    /// One after the other, each in a line: NDJSON.
+    Lines,
+}
+
+impl Shape {
+    /// Whether anything can be beside the items.
+    pub(crate) fn has_envelope(&self) -> bool {
+        match self {
+            Shape::Array | Shape::Keyed(None) | Shape::Lines => false,
+            Shape::Member(_) | Shape::Inner(..) | Shape::Keyed(Some(_)) => true,
+        }
+    }
+
+    /// Writes the start of a list, up to its first item.
+    pub(crate) fn begin(&self, out: &mut Vec<u8>) {
+        let mut name = |name: &str| {
+            out.push(b'{');
+            out.extend_from_slice(serde_json::Value::from(name).to_string().as_bytes());
+            out.push(b':');
+        };
+        match self {
+            Shape::Member(member) | Shape::Keyed(Some(member)) => name(member),
+            Shape::Inner(outer, inner) => [outer, inner].into_iter().for_each(|own| name(own)),
+            Shape::Array | Shape::Keyed(None) | Shape::Lines => {}
+        }
+        match self {
+            Shape::Lines => {}
+            Shape::Keyed(_) => out.push(b'{'),
+            Shape::Array | Shape::Member(_) | Shape::Inner(..) => out.push(b'['),
+        }
+    }
+
+    /// Writes the end of the items.
+    pub(crate) fn end(&self, out: &mut Vec<u8>) {
+        match self {
+            Shape::Lines => {}
+            Shape::Keyed(_) => out.push(b'}'),
+            Shape::Array | Shape::Member(_) | Shape::Inner(..) => out.push(b']'),
+        }
+    }
+
+    fn is_keyed(&self) -> bool {
+        matches!(self, Shape::Keyed(_))
+    }
 }
 
 /// What was found.
@@ -25,6 +73,8 @@ pub(crate) enum Event {
     Item(Item),
     /// A member beside the items: its name, and its value.
     Member(String, Vec<u8>),
+    /// The same, within the member that has the items' member.
+    Inner(String, Vec<u8>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +93,10 @@ enum State {
     Item {
         first: bool,
     },
+    /// The name of an item.
+    InItemKey,
+    ItemColon,
+    ItemValue,
     InItem,
     AfterItem,
     End,
@@ -58,6 +112,10 @@ pub(crate) struct Scan {
     part: Vec<u8>,
     reading: Reading,
     key: String,
+    /// The name of the item that comes.
+    item_key: Option<Bytes>,
+    /// Inside of the member that has the items' member.
+    inside: bool,
     items_seen: bool,
     envelope_left: usize,
     item_bytes: usize,
@@ -72,6 +130,8 @@ impl Scan {
             part: Vec::new(),
             reading: Reading::default(),
             key: String::new(),
+            item_key: None,
+            inside: false,
             items_seen: false,
             envelope_left: limits.envelope_bytes,
             item_bytes: limits.item_bytes,
@@ -82,7 +142,7 @@ impl Scan {
     pub(crate) fn step(&mut self, input: &mut Bytes, wanted: &Wanted) -> Result<Option<Event>, Fault> {
         loop {
             match self.state {
-                State::InKey | State::InValue | State::InItem => {
+                State::InKey | State::InValue | State::InItem | State::InItemKey => {
                     let Some(raw) = self.next(input, wanted)? else { return Ok(None) };
                     if let Some(event) = self.whole(raw)? {
                         return Ok(Some(event));
@@ -142,7 +202,11 @@ impl Scan {
 
     /// The input is over.
     pub(crate) fn finish(&self) -> Result<(), Fault> {
+        let lines = self.shape == Shape::Lines;
         match self.state {
+            State::Start | State::AfterItem if lines => Ok(()),
+            // Such services leave out what would be empty.
+            State::End if matches!(self.shape, Shape::Inner(..)) => Ok(()),
             State::End if self.items_seen => Ok(()),
             State::End => Err(Fault::Shape),
             _ => Err(Fault::Json("it ends too early")),
@@ -165,9 +229,33 @@ impl Scan {
                 self.items_seen = true;
                 State::Item { first: true }
             }
+            (State::Start | State::AfterItem, _) if self.shape == Shape::Lines => {
+                self.items_seen = true;
+                self.state = State::InItem;
+                return Ok(false);
+            }
+            (State::Start, b'{') if self.shape == Shape::Keyed(None) => {
+                self.items_seen = true;
+                State::Item { first: true }
+            }
             (State::Start, b'{') if self.shape != Shape::Array => State::Key { first: true },
             (State::Start, b'{' | b'[') => return Err(Fault::Shape),
+            (State::Key { first: true } | State::AfterValue, b'}') if self.inside => {
+                self.inside = false;
+                State::AfterValue
+            }
             (State::Key { first: true } | State::AfterValue, b'}') => State::End,
+            (State::AfterItem | State::Item { first: true }, b'}') if self.shape.is_keyed() => {
+                if self.shape == Shape::Keyed(None) { State::End } else { State::AfterValue }
+            }
+            (State::Item { .. }, byte) if self.shape.is_keyed() => {
+                if byte != b'"' {
+                    return Err(Fault::Json("an unexpected character"));
+                }
+                self.state = State::InItemKey;
+                return Ok(false);
+            }
+            (State::ItemColon, b':') => State::ItemValue,
             (State::AfterItem | State::Item { first: true }, b']') if self.shape == Shape::Array => {
                 State::End
             }
@@ -179,11 +267,19 @@ impl Scan {
                 self.state = State::InKey;
                 return Ok(false);
             }
-            (State::Value, b'[') if self.at_items() => {
+            (State::Value, b'{') if self.at_outer() => {
+                self.inside = true;
+                State::Key { first: true }
+            }
+            (State::Value, b'{') if self.shape.is_keyed() && self.at_items() => {
                 self.see_items()?;
                 State::Item { first: true }
             }
-            (State::Value | State::Item { .. }, byte) if !is_delimiter(byte) => {
+            (State::Value, b'[') if !self.shape.is_keyed() && self.at_items() => {
+                self.see_items()?;
+                State::Item { first: true }
+            }
+            (State::Value | State::Item { .. } | State::ItemValue, byte) if !is_delimiter(byte) => {
                 self.state = if self.state == State::Value { State::InValue } else { State::InItem };
                 return Ok(false);
             }
@@ -198,7 +294,15 @@ impl Scan {
         std::str::from_utf8(&raw).map_err(|_| Fault::Json("it is not UTF-8"))?;
         if self.state == State::InItem {
             self.state = State::AfterItem;
-            return Ok(Some(Event::Item(std::mem::take(&mut self.reading).item(raw))));
+            let item = std::mem::take(&mut self.reading).item(raw);
+            return match self.item_key.take() {
+                Some(key) => item.named(key).map(|item| Some(Event::Item(item))),
+                None => Ok(Some(Event::Item(item))),
+            };
+        }
+        if self.state == State::InItemKey {
+            (self.state, self.item_key) = (State::ItemColon, Some(raw));
+            return Ok(None);
         }
         self.envelope_left = self.envelope_left.saturating_sub(raw.len());
         if self.state == State::InKey {
@@ -215,11 +319,24 @@ impl Scan {
             self.see_items()?;
             return Ok(None);
         }
-        Ok(Some(Event::Member(std::mem::take(&mut self.key), raw.to_vec())))
+        if self.at_outer() {
+            return if *raw == *b"null" { Ok(None) } else { Err(Fault::Shape) };
+        }
+        let name = std::mem::take(&mut self.key);
+        let member = if self.inside { Event::Inner } else { Event::Member };
+        Ok(Some(member(name, raw.to_vec())))
     }
 
     fn at_items(&self) -> bool {
-        matches!(&self.shape, Shape::Member(name) if *name == self.key)
+        match &self.shape {
+            Shape::Member(name) | Shape::Keyed(Some(name)) => *name == self.key,
+            Shape::Inner(_, name) => self.inside && *name == self.key,
+            Shape::Array | Shape::Keyed(None) | Shape::Lines => false,
+        }
+    }
+
+    fn at_outer(&self) -> bool {
+        matches!(&self.shape, Shape::Inner(outer, _) if !self.inside && *outer == self.key)
     }
 
     fn see_items(&mut self) -> Result<(), Fault> {

@@ -30,6 +30,10 @@ pub(crate) enum Status {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Json {
     Yes,
+    /// One value in each line.
+    Lines,
+    /// As JSON:API has it: what `data` has is the list.
+    Api,
     No,
     /// It has no type.
     Unsaid,
@@ -66,6 +70,8 @@ pub(crate) struct Slot {
     pub(crate) next: Option<Told>,
     /// There is more after this answer.
     pub(crate) more: bool,
+    /// There is, and nothing says how to ask for it.
+    pub(crate) is_lost_for_more: bool,
     /// Its word on what several have, if it marks that.
     pub(crate) unconfirmed: Option<String>,
     /// `"scope_site":"Site1"`, if items are tagged.
@@ -96,11 +102,12 @@ impl Slot {
             link: None,
             next: None,
             more: false,
+            is_lost_for_more: false,
             unconfirmed: None,
             tag: tag.map(|name| item::tag(name, &asked.site)),
             head: None,
             held: VecDeque::new(),
-            skip: asked.position.skip,
+            skip: asked.skip,
             told: 0,
             written: 0,
             last: None,
@@ -217,6 +224,8 @@ impl Slot {
         self.next = Told::of(paging, shape, &self.lane.members, self.link.as_ref());
         let full = asked.limit.is_some_and(|limit| self.lane.read >= limit);
         self.more = self.next.is_some() || paging.guess && full;
+        self.is_lost_for_more =
+            !paging.counts() && self.next.as_ref().is_some_and(|next| !next.has_marker(paging));
     }
 
     pub(crate) fn fail(&mut self, fault: Fault) {
@@ -245,7 +254,7 @@ impl Slot {
             return Position { done: false, after: Some(after), skip: self.skip };
         }
         let told = Position { skip: start.skip + self.told, ..start.clone() };
-        let by_id = !self.unique && !has_tokens(paging);
+        let by_id = !self.unique && !has_tokens(paging) && !paging.counts();
         match self.last().filter(|_| by_id) {
             Some(last) => Position { done: false, after: Some(last.to_owned()), skip: 0 },
             None => told,

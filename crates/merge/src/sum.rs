@@ -58,6 +58,37 @@ pub(crate) fn join(total: &mut Value, all: &[&Value], path: &Path) {
     }
 }
 
+/// Puts what others have in the list at a path behind what the first has there, each once: what has the same type and id is
+/// the same.
+pub(crate) fn join_once(first: &mut Value, others: &[&Value], path: &Path) {
+    let mut all: Vec<&Value> = vec![first];
+    all.extend(others);
+    let mut total = Value::Null;
+    if let Some(with) = all
+        .iter()
+        .find(|document| path.segments().iter().try_fold(**document, |at, name| at.get(name)).is_some())
+    {
+        total = (*with).clone();
+    }
+    if total.is_null() {
+        return;
+    }
+    join(&mut total, &all, path);
+    let joined = path.segments().iter().try_fold(&mut total, |at, name| at.get_mut(name)).map(Value::take);
+    let Some(Value::Array(items)) = joined else { return };
+    let identity = |item: &Value| match (item.get("type"), item.get("id")) {
+        (Some(kind), Some(id)) => format!("{kind} {id}"),
+        _ => item.to_string(),
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    let once: Vec<Value> = items.into_iter().filter(|item| seen.insert(identity(item))).collect();
+    let Some((last, way)) = path.segments().split_last() else { return };
+    let holder = way.iter().try_fold(first, |at, name| at.get_mut(name));
+    if let Some(holder) = holder.and_then(Value::as_object_mut) {
+        holder.insert(last.clone(), once.into());
+    }
+}
+
 fn add(a: &Number, b: &Number, unlimited: Option<i64>) -> Number {
     if unlimited.is_some() && (a.as_i64() == unlimited || b.as_i64() == unlimited) {
         return unlimited.map_or(a.clone(), Number::from);

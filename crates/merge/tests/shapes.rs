@@ -1,13 +1,13 @@
 //! The lists of real services, of two sites, as one.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod drive;
 
 use bytes::Bytes;
 use drive::{Answer, drive, merge, merge_with, openstack, plan, rest, union};
 use merge::{Broken, Fault, Head, Late, Limits, Merged, Merger, Pull};
-use profile::Profile;
+use profile::{List, Profile};
 
 #[test]
 fn arrays_become_one_array_and_each_object_says_its_site() {
@@ -60,10 +60,131 @@ fn texts_in_pages_are_told_once_in_their_order_and_not_at_all_without_one() {
         query = link.split_once('?').unwrap().1.split_once('>').unwrap().0.to_owned();
     }
     assert_eq!(told, ["a", "b", "c", "d", "e", "f"]);
-    let unsorted = profile::List { sort: None, ..list };
+    let unsorted = List { sort: None, ..list };
     let answers = [r#"{"names":["a"]}"#, r#"{"names":["a"]}"#];
     assert_eq!(merge(&unsorted, "n=1", &answers).end, Err(Broken::ValuesPaged));
     assert_eq!(merge(&unsorted, "", &answers).text(), r#"{"names":["a"]}"#);
+}
+
+/// A list that a profile declares so.
+fn declared(text: &str) -> List {
+    let text = format!(
+        "description = 'x'\n[lists]\ntag = 'scope_site'\n[[lists.kinds]]\npaths = ['/things']\n{text}"
+    );
+    Profile::read(&text).unwrap().lists.of("s", "/things").unwrap()
+}
+
+#[test]
+fn list_keyed_by_id_is_one_object_and_a_name_that_two_have_is_an_error() {
+    let list = declared("keyed = true");
+    let merged = merge(&list, "", &[r#"{ "a" : {"n":1}, "b":{} }"#, "{}", r#"{"c":{"n":2},"d":7,"e":7}"#]);
+    assert_eq!(
+        merged.text(),
+        r#"{"a":{"n":1,"scope_site":"Site1"},"b":{"scope_site":"Site1"},"c":{"n":2,"scope_site":"Site3"},"d":7,"e":7}"#
+    );
+    let same = merge(&list, "", &[r#"{"a":{}}"#, r#"{"\u0061":{}}"#]);
+    assert_eq!(same.end, Err(Broken::SameName { name: "a".to_owned() }));
+    let unique = Merged::Unique(vec![Merged::Source(0), Merged::Source(1)]);
+    let answers = [Answer::from(r#"{"a":1,"b":1}"#), Answer::from(r#"{"b":2,"c":1}"#)];
+    assert_eq!(merge_with(&list, &unique, "", &answers, None).text(), r#"{"a":1,"c":1}"#);
+    let within = declared("keyed = true\nitems = 'volumes'\nsum = ['count']");
+    let merged =
+        merge(&within, "", &[r#"{"count":1,"volumes":{"a":{}}}"#, r#"{"volumes":{"b":{}},"count":2}"#]);
+    assert_eq!(
+        merged.text(),
+        r#"{"volumes":{"a":{"scope_site":"Site1"},"b":{"scope_site":"Site2"}},"count":3}"#
+    );
+    for broken in [r#"{"a":1"#, r#"{"a" 1}"#, r#"{"a":1,}"#, r"{1:1}", r#"{"a":}"#] {
+        let merged = merge(&list, "", &[r#"{"b":1}"#, broken]);
+        assert_eq!((merged.text(), merged.failures.len()), (r#"{"b":1}"#, 1), "{broken}");
+    }
+}
+
+#[test]
+fn list_of_hal_is_within_what_it_embeds() {
+    let list = declared(
+        "items = '_embedded.orders'\nsum = ['total']\npaging = { marker = 'after', next = [{ member = '_links.next.href' }] }",
+    );
+    let one = r#"{"_links":{"self":{"href":"/orders"},"next":{"href":"/orders?after=1"}},"_embedded":{"orders":[{"id":1}],"of":[7]},"total":3}"#;
+    let other = r#"{"total":1,"_embedded":{"orders":[{"id":9}]}}"#;
+    let merged = merge(&list, "", &[one, other]);
+    let json = merged.json();
+    let ids: Vec<_> =
+        json["_embedded"]["orders"].as_array().unwrap().iter().map(|item| &item["id"]).collect();
+    // The first has more: the next page goes on there.
+    assert_eq!((ids, &json["total"]), (vec![&1.into()], &4.into()), "{json}");
+    assert_eq!(json["_embedded"]["of"], serde_json::json!([7]));
+    let next = json["_links"]["next"]["href"].as_str().unwrap();
+    let page = plan(&list, &union(2), next.split_once('?').unwrap().1, 2).unwrap();
+    assert_eq!([page.query(0), page.query(1)], [Some("after=1"), Some("")]);
+    // Where nothing is embedded, there is nothing.
+    let merged = merge(
+        &list,
+        "",
+        &[r#"{"_embedded":{"orders":[]},"total":0}"#, r#"{"total":0}"#, r#"{"_embedded":null}"#],
+    );
+    assert_eq!(merged.text(), r#"{"_embedded":{"orders":[]},"total":0}"#);
+    assert_eq!(merged.failures, []);
+}
+
+/// Merges bodies of one media type.
+fn of_type(content_type: &str, list: &List, bodies: &[&str]) -> Result<String, Broken> {
+    let page = plan(list, &union(bodies.len()), "", bodies.len()).unwrap();
+    let mut merger = Merger::new(list.clone(), union(bodies.len()), page, Limits::default(), Late::Abort);
+    for (source, body) in bodies.iter().enumerate() {
+        merger.open(source, Head { content_type: Some(content_type), ..Head::default() });
+        for byte in body.bytes() {
+            merger.push(source, Bytes::copy_from_slice(&[byte]));
+        }
+        merger.end(source);
+    }
+    let mut text = Vec::new();
+    loop {
+        match merger.pull()? {
+            Pull::Chunk(bytes) => text.extend_from_slice(&bytes),
+            Pull::Done => return Ok(String::from_utf8(text).unwrap()),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn list_of_json_api_is_its_data_with_what_all_include_once() {
+    let merged = of_type(
+        "application/vnd.api+json; charset=utf-8",
+        &rest(),
+        &[
+            r#"{"data":[{"type":"a","id":"1"}],"included":[{"type":"p","id":"7"}],"meta":{"total":1}}"#,
+            r#"{"data":[{"type":"a","id":"2"}],"included":[{"type":"p","id":"7"},{"type":"p","id":"8"}],"meta":{"total":2}}"#,
+        ],
+    );
+    let json: serde_json::Value = serde_json::from_str(&merged.unwrap()).unwrap();
+    let ids = |name: &str| -> Vec<String> {
+        json[name].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!((ids("data"), ids("included")), (vec!["1".into(), "2".into()], vec!["7".into(), "8".into()]));
+    assert_eq!(json["meta"]["total"], 3);
+    assert_eq!(json["data"][1]["scope_site"], "Site2");
+}
+
+#[test]
+fn lines_of_json_are_merged_as_lines() {
+    let lines = ["{\"id\":2}\n{\"id\":4}\n", "", "\r\n{\"id\":1}\n\n[3]\n"];
+    let merged = of_type("application/x-ndjson", &rest(), &lines).unwrap();
+    assert_eq!(
+        merged,
+        "{\"id\":2,\"scope_site\":\"Site1\"}\n{\"id\":4,\"scope_site\":\"Site1\"}\n{\"id\":1,\"scope_site\":\"Site3\"}\n[3]\n"
+    );
+    assert_eq!(
+        of_type("application/jsonl", &rest(), &["{\"id\":", "{\"id\":1}\n"]).unwrap(),
+        "{\"id\":1,\"scope_site\":\"Site2\"}\n"
+    );
+}
+
+#[test]
+fn next_page_without_the_marker_that_the_profile_says_is_an_error() {
+    let answers = [r#"{"things":[{"id":1}],"next":"/things?page=2"}"#, r#"{"things":[{"id":2}]}"#];
+    assert_eq!(merge(&rest(), "", &answers).end, Err(Broken::NextUnknown { source: 0 }));
 }
 
 #[test]
@@ -284,7 +405,7 @@ fn what_is_the_same_is_known_by_its_id_however_that_is_written_and_without_tags_
 #[test]
 fn what_has_no_id_where_ids_are_is_like_nothing_else() {
     let tree = Merged::Unique(vec![Merged::Source(0), Merged::Source(1)]);
-    let list = profile::List { id: "metadata.uid".to_owned(), tag: None, ..rest() };
+    let list = List { id: "metadata.uid".to_owned(), tag: None, ..rest() };
     let answers = [r#"[{"metadata":"x"},{"metadata":{"uid":"y"}}]"#; 2].map(Answer::from);
     let merged = merge_with(&list, &tree, "", &answers, None);
     assert_eq!(merged.text(), r#"[{"metadata":"x"},{"metadata":"x"}]"#);

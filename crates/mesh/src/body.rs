@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use crate::inflow::{Inflow, Live};
 use crate::merging::Merging;
 use crate::replicas::Rewritten;
 use crate::replicas::copies::MarkedBody;
+use crate::streams::{self, LOOK_INTERVAL, MayStream, Stalled, Streams};
 use crate::upstream::PooledBody;
 
 /// The body of an answer, and what is given back once it has ended.
@@ -33,6 +35,8 @@ pub(crate) struct AnswerBody {
     waiting: Option<Pin<Box<Sleep>>>,
     /// Kept until the end: a place among the requests in flight.
     held: Option<Rc<dyn std::any::Any>>,
+    /// Without a length, it may be kept open.
+    may_stream: Option<Box<MayStream>>,
 }
 
 enum Source {
@@ -58,20 +62,39 @@ impl AnswerBody {
             pause: None,
             waiting: None,
             held: None,
+            may_stream: None,
         }
     }
 
     pub(crate) fn local(body: PooledBody<LegBody>, pause: Duration) -> AnswerBody {
-        AnswerBody { source: Source::Local(body), pause: Some(pause), waiting: None, held: None }
+        AnswerBody {
+            source: Source::Local(body),
+            pause: Some(pause),
+            waiting: None,
+            held: None,
+            may_stream: None,
+        }
     }
 
     pub(crate) fn peer(body: Received, pause: Duration) -> AnswerBody {
-        AnswerBody { source: Source::Peer(body), pause: Some(pause), waiting: None, held: None }
+        AnswerBody {
+            source: Source::Peer(body),
+            pause: Some(pause),
+            waiting: None,
+            held: None,
+            may_stream: None,
+        }
     }
 
     /// What is on the disk, or still comes in.
     pub(crate) fn stored(body: Reader) -> AnswerBody {
-        AnswerBody { source: Source::Stored(Box::new(body)), pause: None, waiting: None, held: None }
+        AnswerBody {
+            source: Source::Stored(Box::new(body)),
+            pause: None,
+            waiting: None,
+            held: None,
+            may_stream: None,
+        }
     }
 
     /// The first step of a merge that goes on.
@@ -83,17 +106,29 @@ impl AnswerBody {
             Pull::Pending => Source::Merged(None, Box::new(rest)),
             Pull::Done | Pull::NotAList => Source::Full(None),
         };
-        AnswerBody { source, pause: None, waiting: None, held: None }
+        AnswerBody { source, pause: None, waiting: None, held: None, may_stream: None }
     }
 
     /// With the ids that clients know.
     pub(crate) fn rewritten(body: Rewritten) -> AnswerBody {
-        AnswerBody { source: Source::Rewritten(Box::new(body)), pause: None, waiting: None, held: None }
+        AnswerBody {
+            source: Source::Rewritten(Box::new(body)),
+            pause: None,
+            waiting: None,
+            held: None,
+            may_stream: None,
+        }
     }
 
     /// For whoever merges it with other sites' lists.
     pub(crate) fn marked(body: MarkedBody) -> AnswerBody {
-        AnswerBody { source: Source::Marked(Box::new(body)), pause: None, waiting: None, held: None }
+        AnswerBody {
+            source: Source::Marked(Box::new(body)),
+            pause: None,
+            waiting: None,
+            held: None,
+            may_stream: None,
+        }
     }
 
     /// The same, after what was read of it already.
@@ -103,7 +138,7 @@ impl AnswerBody {
 
     fn behind(self, read: VecDeque<Result<Frame<Bytes>, BoxError>>) -> AnswerBody {
         let source = Source::After(read, Box::new(self));
-        AnswerBody { source, pause: None, waiting: None, held: None }
+        AnswerBody { source, pause: None, waiting: None, held: None, may_stream: None }
     }
 
     /// The first bytes, if they have come. They come again.
@@ -163,6 +198,50 @@ impl AnswerBody {
         (self.behind(read), is_whole.then_some(bytes))
     }
 
+    /// Lets it pause for as long as both ends live, if it has no length. For answers on their way to a client: who reads
+    /// one to its end has to know that it ends.
+    pub(crate) fn may_stream(&mut self, streams: &Arc<Streams>, most: usize) {
+        let is_open_ended = self.size_hint().exact().is_none() && !self.is_end_stream();
+        match &mut self.source {
+            Source::After(_, inner) => inner.may_stream(streams, most),
+            Source::Rewritten(rewritten) => rewritten.body().may_stream(streams, most),
+            Source::Local(_) | Source::Peer(_) if is_open_ended => {
+                self.may_stream = Some(Box::new(MayStream::new(streams, most)));
+            }
+            Source::Local(_)
+            | Source::Peer(_)
+            | Source::Full(_)
+            | Source::Stored(_)
+            | Source::Merged(..)
+            | Source::Marked(_) => {}
+        }
+    }
+
+    /// The start of an answer without a length, up to so many bytes. They come again. `Err`: it neither ends nor goes on.
+    pub(crate) async fn ends_or_goes_on(
+        mut self,
+        most: usize,
+        until: Instant,
+    ) -> Result<AnswerBody, Stalled> {
+        let (mut read, mut bytes) = (VecDeque::new(), 0);
+        while bytes < most && !self.is_end_stream() {
+            let next = std::future::poll_fn(|context| Pin::new(&mut self).poll_frame(context));
+            let Ok(next) = timeout_at(until, next).await else { return Err(Stalled) };
+            let Some(frame) = next else { break };
+            if frame.as_ref().is_err_and(|error| error.is::<Stalled>()) {
+                return Err(Stalled);
+            }
+            bytes += frame.as_ref().ok().and_then(Frame::data_ref).map_or(0, Bytes::len);
+            let broken = frame.is_err();
+            read.push_back(frame);
+            if broken {
+                break;
+            }
+        }
+        self.waiting = None;
+        Ok(self.behind(read))
+    }
+
     /// Keeps something until the body has ended.
     pub(crate) fn hold(&mut self, held: Rc<dyn std::any::Any>) {
         if !self.is_end_stream() {
@@ -208,9 +287,16 @@ impl Body for AnswerBody {
             Poll::Pending => {
                 let Some(pause) = this.pause else { return Poll::Pending };
                 let waiting = this.waiting.get_or_insert_with(|| Box::pin(sleep(pause)));
-                ready!(waiting.as_mut().poll(context));
+                loop {
+                    ready!(waiting.as_mut().poll(context));
+                    if !this.may_stream.as_mut().is_some_and(|may| may.stays()) {
+                        break;
+                    }
+                    streams::look();
+                    waiting.as_mut().reset(Instant::now() + LOOK_INTERVAL.min(pause));
+                }
                 this.held = None;
-                Poll::Ready(Some(Err("the answer stopped coming".into())))
+                Poll::Ready(Some(Err(Stalled.into())))
             }
             Poll::Ready(frame) => {
                 this.waiting = None;

@@ -25,6 +25,7 @@ use crate::problem::Problem;
 use crate::replicas::Replicas;
 use crate::settings::Settings;
 use crate::sites::{Sites, Standing};
+use crate::streams::Streams;
 use crate::thin::{Buffers, Ways};
 use crate::ticket::{Admitted, PeerTicket, Ticket, admit};
 use crate::upstream::{self, Health, Upstreams};
@@ -108,6 +109,8 @@ pub(crate) struct Shared {
     /// Of these, the ones to this site's own services, and the ones that may need other sites.
     pub(crate) local: AtomicUsize,
     pub(crate) away: AtomicUsize,
+    /// Answers that are kept open.
+    pub(crate) streams: Arc<Streams>,
     /// As the first core sees them.
     pub(crate) peers: Mutex<Vec<PeerSeen>>,
     pub(crate) started: tokio::time::Instant,

@@ -12,7 +12,8 @@ use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use merge::{Ahead, Early};
 use plan::{
-    Answer, Asked, Effect, Event, Failure, Knowledge, Leg, Reach, Request, Rules, Run, Sent, Timer, Why,
+    Answer, Asked, Effect, Event, Failure, Finding, Knowledge, Leg, Reach, Request, Rules, Run, Sent, Timer,
+    Why,
 };
 use profile::{Judge, Settles};
 use scope::{Level, Plan, Site};
@@ -29,6 +30,7 @@ use crate::replicas::group::Group;
 use crate::replicas::walk::{self, At};
 use crate::reservations::{self, Claim};
 use crate::said;
+use crate::session::AnsweredBy;
 use crate::settling::Settling;
 
 /// Each leg keeps its own time, counted from when anything last moved: a long upload is not a slow answer.
@@ -76,6 +78,8 @@ struct One {
     answer: Option<Response<AnswerBody>>,
     /// What was read of its answer while others are waited for.
     early: Option<Box<Ahead>>,
+    /// Its answer has nothing of what was looked up.
+    vacant: bool,
 }
 
 /// What is under way.
@@ -88,6 +92,8 @@ struct Legs {
     refusal: Option<Response<AnswerBody>>,
     /// What was made and is not known to be gone: nothing says more.
     last_word: Option<Response<AnswerBody>>,
+    /// A list without what was looked up: the answer, where no site has any of it.
+    nothing: Option<Reply>,
     /// Why what was made failed, at each site at which it did.
     faults: Vec<String>,
     /// Cancelled, and not yet reported as ended.
@@ -160,7 +166,8 @@ impl Dispatch {
                     }
                     Effect::Answer { leg } => {
                         self.core.counts.wasted.add(run.wasted() as u64);
-                        return answer(&mut legs, leg, &run);
+                        let sessions = self.state.settings().profile.has_sessions(&self.service.name);
+                        return answer(&mut legs, leg, &run, sessions);
                     }
                     Effect::Merge { answer, nearest, partial } => {
                         self.core.counts.wasted.add(run.wasted() as u64);
@@ -168,6 +175,14 @@ impl Dispatch {
                     }
                     Effect::Fail(failure) => {
                         self.core.counts.wasted.add(run.wasted() as u64);
+                        if let Some(reply) = legs.nothing.take() {
+                            let (strict, lists) = (self.strict, self.combine.is_some());
+                            if let Some(nothing) =
+                                merging::found_nothing(reply, failure, &run.report(), lists, strict)
+                            {
+                                return nothing;
+                            }
+                        }
                         return legs.failed(failure, run.report());
                     }
                 }
@@ -202,7 +217,8 @@ impl Dispatch {
     /// What the profile says of answers to this request. A body that may have to be read must not be coded.
     fn judge(&mut self) -> Option<Rc<Judge>> {
         let (profile, head) = (&self.state.settings().profile, &mut self.head);
-        let judge = profile.judge(&self.service.name, head.method.as_str(), head.uri.path())?;
+        let judge =
+            profile.judge(&self.service.name, head.method.as_str(), head.uri.path(), head.uri.query())?;
         if judge.reads_bodies() {
             head.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
@@ -220,8 +236,9 @@ impl Dispatch {
         let Some(combine) = self.combine else {
             return Problem::no_answer(chosen.asked).into_response();
         };
-        let profile = &self.state.settings().profile;
-        let made = combine.answer(chosen, self.strict, profile, &self.service.name).await;
+        let settings = self.state.settings();
+        let (profile, patience) = (&settings.profile, settings.timeouts.body_idle);
+        let made = combine.answer(chosen, self.strict, patience, profile, &self.service.name).await;
         self.core.counts.merged.add(u64::from(made.merged));
         self.core.counts.partial.add(u64::from(made.partial));
         made.response
@@ -464,10 +481,21 @@ impl Legs {
         let one = self.of(leg);
         one.early = None;
         let answer = one.answer.take();
+        let vacant = std::mem::take(&mut one.vacant).then(|| one.site.clone()).flatten();
         let running = one.running.as_ref().map(|(handle, began)| {
             handle.abort();
             began.elapsed()
         });
+        let answer = match (answer, vacant) {
+            (Some(answer), Some(site)) => {
+                // The nearest's, whichever came first.
+                if self.nothing.as_ref().is_none_or(|kept| leg < kept.leg) {
+                    self.nothing = Some(Reply { leg, site, answer, early: None });
+                }
+                None
+            }
+            (answer, _) => answer,
+        };
         // What a keeper says of an outcome that is not known is more than that it is not known.
         let says_more = |answer: &Response<AnswerBody>| {
             answer.status() == StatusCode::GATEWAY_TIMEOUT && answer.headers().contains_key(said::TOLD)
@@ -575,7 +603,9 @@ impl Legs {
             }
             Ok((response, finding)) => {
                 let status = response.status().as_u16();
-                self.of(leg).answer = Some(response);
+                let one = self.of(leg);
+                one.vacant = finding == Finding::Nothing;
+                one.answer = Some(response);
                 Event::Answered { leg, status, finding, elapsed }
             }
             Err(failure) => {
@@ -593,9 +623,13 @@ impl Legs {
     }
 }
 
-fn answer(legs: &mut Legs, leg: Leg, run: &Run<'_>) -> Response<AnswerBody> {
+fn answer(legs: &mut Legs, leg: Leg, run: &Run<'_>, says_site: bool) -> Response<AnswerBody> {
+    let site = legs.site(leg).filter(|_| says_site).cloned();
     match legs.of(leg).answer.take() {
         Some(mut response) => {
+            if let Some(site) = site {
+                response.extensions_mut().insert(AnsweredBy(site));
+            }
             said::put(response.headers_mut(), &run.report());
             response
         }

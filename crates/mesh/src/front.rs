@@ -16,7 +16,7 @@ use hyper::service::service_fn;
 use hyper::upgrade::{Parts, Upgraded};
 use hyper_util::rt::TokioIo;
 use link::Draining;
-use outside::net::{TcpListener, TcpStream, into_system};
+use outside::net::{TcpListener, TcpStream, into_system, keep_alive, system};
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
@@ -72,6 +72,12 @@ async fn connection(
     let _ = stream.set_nodelay(true);
     let state = core.state();
     let tls = state.settings().services.get(&entry.service).and_then(|service| service.tls.clone());
+    // On the thin path it is for who needs it.
+    if (tls.is_some() || !state.settings().thin)
+        && let Some(stream) = system(&stream)
+    {
+        keep_alive(stream);
+    }
     // Each way is boxed: a connection takes the memory of its own kind, not of the largest.
     let serve = Serve { core, entry, client, draining };
     if let Some(tls) = tls {
@@ -159,7 +165,7 @@ impl Serve {
 
     async fn http1<IO>(mut self, state: &State, stream: IO)
     where
-        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        IO: AsyncRead + AsyncWrite + Sending + Unpin + Send + 'static,
     {
         let settings = state.settings();
         let limits = thin::guard_limits(settings);
@@ -248,7 +254,7 @@ pub(crate) fn opaque(client: Upgraded) -> (Box<dyn Stream>, Bytes) {
 
 fn unguarded<IO>(client: Upgraded) -> Result<(Box<dyn Stream>, Bytes), Upgraded>
 where
-    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    IO: AsyncRead + AsyncWrite + Sending + Unpin + Send + 'static,
 {
     // What the server had in its buffer can only be the guard's mark: it is dropped.
     let Parts { io, .. } = client.downcast::<TokioIo<Paced<Guarded<IO>>>>()?;

@@ -32,6 +32,7 @@ use crate::replicas::owned;
 use crate::replicas::walk::{self, At};
 use crate::route::{Asker, Route};
 use crate::said;
+use crate::session;
 use crate::ticket::Ticket;
 use crate::upgrade::{self, Switch};
 
@@ -91,6 +92,7 @@ pub(crate) fn handle<B: Into<Incoming>>(
         }
         walk.note_issued(&response);
         headers::drop_peers_only(response.headers_mut());
+        response.body_mut().may_stream(&walk.core.shared.streams, walk.state.settings().limits.streams);
         response.body_mut().hold(walk.ticket);
         Ok(response)
     }
@@ -170,8 +172,14 @@ impl Walk {
     async fn route(&mut self, entry: &Entry, mut head: Box<Parts>, body: Incoming) -> Response<AnswerBody> {
         let settings = self.state.settings();
         if settings.observe {
-            let propagation = &settings.profile.propagation;
-            let line = self.core.shared.observer.look(&head, entry.listener, &self.service.name, propagation);
+            let (shared, propagation) = (&self.core.shared, &settings.profile.propagation);
+            let added = match entry.listener {
+                Listener::Public => {
+                    shared.carry.identify(&mut head.headers, &mut |bytes| self.core.random(bytes))
+                }
+                Listener::Internal => Vec::new(),
+            };
+            let line = shared.observer.look(&head, &added, entry.listener, &self.service.name, propagation);
             self.core.shared.audit.write(&line);
             return self.here(head, body, None).await;
         }
@@ -199,7 +207,8 @@ impl Walk {
             }
         };
         let scoped = asker.scoped(&head, &carried, &plan);
-        let response = self.carry_out(plan, head, body, carried).await;
+        let mut response = self.carry_out(Rc::clone(&plan), head, body, carried).await;
+        session::mark(&self.state.settings().profile, &self.service.name, &plan, &mut response);
         scoped.answered(&self.core, response.status(), response.headers().get(said::SCOPE_SITES));
         response
     }

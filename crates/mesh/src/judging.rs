@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use crate::body::AnswerBody;
 use crate::leg::LegFailure;
 use crate::settling::Settling;
+use crate::streams;
 
 /// A longer body is not read: what tells a quota from a policy is said in a few lines.
 const MOST_BYTES: usize = 64 << 10;
@@ -50,6 +51,7 @@ async fn judged(judge: Option<&Judge>, response: Response<AnswerBody>, until: In
         (response, None)
     };
     let finding = match judge.fails(status, body.as_deref()) {
+        None if judge.finds_nothing(status, body.as_deref()) => Finding::Nothing,
         None => Finding::Usual,
         Some(false) => Finding::Fails,
         Some(true) => Finding::NoEffect,
@@ -63,6 +65,9 @@ pub(crate) async fn read(
     most: usize,
     until: Instant,
 ) -> (Response<AnswerBody>, Option<Vec<u8>>) {
+    if streams::is_event_stream(response.headers()) {
+        return (response, None);
+    }
     let coding = response.headers().get(CONTENT_ENCODING);
     if coding.is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         return (response, None);

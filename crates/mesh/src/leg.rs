@@ -255,7 +255,7 @@ pub(crate) async fn peer_heard(
         }
         Some(Err(error)) => {
             let why = match error.kind {
-                link::Kind::Unreachable | link::Kind::UnknownSite => Why::Unreachable,
+                link::Kind::Unreachable | link::Kind::Closed | link::Kind::UnknownSite => Why::Unreachable,
                 link::Kind::Timeout => Why::TimedOut,
                 link::Kind::TooMany | link::Kind::Refused | link::Kind::Invalid => Why::Refused,
                 _ => Why::Reset,

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
@@ -16,6 +17,7 @@ use merge::{Ahead, Broken, Early, Fault, Head, Late, Limits, Merger, Page, Pull,
 use plan::{Answer, Asked, Failure, Leg, Said, Why};
 use profile::{List, Profile};
 use scope::{Plan, Site};
+use tokio::time::Instant;
 
 use crate::body::AnswerBody;
 use crate::carry::Carry;
@@ -23,6 +25,7 @@ use crate::problem::Problem;
 use crate::replicas::Replicas;
 use crate::replicas::copies::{self, Copies, Listed};
 use crate::said;
+use crate::streams::{self, Stalled};
 
 use tree::{Sources, has_conflict, is_unique, joins, merged, tree_of};
 
@@ -97,6 +100,14 @@ pub(crate) struct Reply {
     pub(crate) early: Option<Box<Ahead>>,
 }
 
+/// How what is no list is read.
+#[derive(Clone, Copy)]
+struct Reading {
+    strict: bool,
+    /// How long it may pause.
+    patience: Duration,
+}
+
 /// What the items with an id are.
 type Rule = Box<dyn Fn(&str) -> Same>;
 
@@ -147,6 +158,9 @@ impl Combine {
         if head.method != http::Method::GET || !joins(plan) {
             return Ok(None);
         }
+        if profile.is_stream(service, path, head.uri.query()) {
+            return Err(stream().unsent());
+        }
         let mut sources = Sources::default();
         let tree = tree_of(plan, &mut sources);
         if let Some(totals) = profile.totals(service, path) {
@@ -163,7 +177,9 @@ impl Combine {
         let names: Vec<&str> = sources.sites.iter().map(Site::name).collect();
         let page = Page::plan(&list, &tree, &request, &names).map_err(|refused| {
             let status = match refused {
-                merge::Refused::Counted { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+                merge::Refused::Counted { .. } | merge::Refused::Page { .. } => {
+                    StatusCode::UNPROCESSABLE_ENTITY
+                }
                 merge::Refused::Marker { .. } => StatusCode::BAD_REQUEST,
             };
             Problem::new(status, "not-mergeable", "This list cannot be merged as it is asked for")
@@ -239,6 +255,7 @@ impl Combine {
         self,
         mut chosen: Chosen,
         strict: bool,
+        patience: Duration,
         profile: &Profile,
         service: &str,
     ) -> Made {
@@ -259,7 +276,7 @@ impl Combine {
             }
             How::List(list) => {
                 let (list, page) = *list;
-                sources.list(list, page, rule, chosen, strict).await
+                sources.list(list, page, rule, chosen, Reading { strict, patience }).await
             }
         }
     }
@@ -272,19 +289,25 @@ impl Sources {
         page: Page,
         rule: Option<Rule>,
         chosen: Chosen,
-        strict: bool,
+        reading: Reading,
     ) -> Made {
+        let strict = reading.strict;
         let Chosen { answer, legs, mut partial, mut asked } = chosen;
         let places: BTreeMap<Leg, usize> =
             legs.iter().filter_map(|reply| Some((reply.leg, self.of(&reply.site)?))).collect();
+        if legs.iter().any(|reply| streams::is_event_stream(reply.answer.headers())) {
+            return Made::plain(stream().asked(asked).into_response());
+        }
         // What earlier pages left to a site that is not there now, nobody else tells.
         partial |= page.owing().any(|source| !places.values().any(|there| *there == source));
+        let sum_headers = list.sum_headers.clone();
         let mut merger = Merger::new(list, merged(&answer, &places), page, Limits::default(), Late::Abort);
         if let Some(rule) = rule {
             merger = merger.once(rule);
         }
         let link = merger.link_header().to_owned();
-        let mut merging = Merging { merger, bodies: self.sites.iter().map(|_| None).collect() };
+        let bodies = self.sites.iter().map(|_| None).collect();
+        let mut merging = Merging { merger, bodies, stalled: false };
         let mut heads = Vec::new();
         for Reply { leg, site, answer: response, early } in legs {
             let Some(source) = self.of(&site) else { continue };
@@ -314,12 +337,19 @@ impl Sources {
         match begin {
             // Which items are unique cannot be told without one that has a say in it.
             Ok(_) if unfounded => Made::plain(Problem::failed(Failure::Missing, asked).into_response()),
-            Ok(Pull::NotAList) => Made::plain(self.one_resource(&answer, merging, heads, asked, strict)),
+            Ok(Pull::NotAList) => {
+                Made::plain(self.one_resource(&answer, merging, heads, asked, reading).await)
+            }
             Ok(_) if strict && partial => Made::plain(missing(asked)),
             Ok(first_chunk) => {
                 let mut response = Response::new(AnswerBody::full(Bytes::new()));
+                let sums = summed(&sum_headers, &heads);
                 *response.headers_mut() = first_head(&answer, heads);
+                for name in &sum_headers {
+                    response.headers_mut().remove(name.as_str());
+                }
                 as_merged(response.headers_mut(), &link, partial);
+                response.headers_mut().extend(sums);
                 if let Some((name, value)) = merging.merger.header()
                     && let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::try_from(value))
                 {
@@ -329,6 +359,7 @@ impl Sources {
                 *response.body_mut() = AnswerBody::merged(first_chunk, merging);
                 Made { response, merged: true, partial }
             }
+            Err(Broken::Nothing) if merging.stalled => Made::plain(stream().asked(asked).into_response()),
             Err(broken) => Made::plain(no_merge(&broken, asked)),
         }
     }
@@ -367,13 +398,13 @@ impl Sources {
 
     /// These were no lists but readings of one resource. The nearest answers for all, and says so; but where exactly one
     /// may have it, there must be one, and who is strict wants to know that it is one.
-    fn one_resource(
+    async fn one_resource(
         &self,
         answer: &Answer,
         mut merging: Merging,
         heads: Vec<(Leg, usize, http::response::Parts)>,
         asked: Vec<Asked>,
-        strict: bool,
+        Reading { strict, patience }: Reading,
     ) -> Response<AnswerBody> {
         if has_conflict(answer) {
             return Problem::failed(Failure::Conflict, asked).into_response();
@@ -388,7 +419,16 @@ impl Sources {
         else {
             return no_merge(&Broken::Nothing, asked);
         };
-        let mut response = Response::from_parts(head, body.after(merging.merger.take_raw(source)));
+        let mut body = body.after(merging.merger.take_raw(source));
+        if several && body.size_hint().exact().is_none() {
+            // One site's stream is not all of them.
+            let until = Instant::now() + patience;
+            body = match body.ends_or_goes_on(Limits::default().probe_bytes, until).await {
+                Ok(body) => body,
+                Err(Stalled) => return stream().asked(asked).into_response(),
+            };
+        }
+        let mut response = Response::from_parts(head, body);
         let from = self.sites.get(source).filter(|_| several);
         said::put_from(response.headers_mut(), &asked, from);
         response
@@ -401,6 +441,27 @@ impl Sources {
             asked.said = Said::Error(why);
         }
     }
+}
+
+/// The empty list of what was looked up, where no site has any of it; nothing where more sites failed than a list may
+/// lack.
+pub(crate) fn found_nothing(
+    reply: Reply,
+    failure: Failure,
+    asked: &[Asked],
+    is_list: bool,
+    strict: bool,
+) -> Option<Response<AnswerBody>> {
+    let partial = !matches!(failure, Failure::Nothing | Failure::NotFound);
+    if partial && (strict || !is_list || !matches!(failure, Failure::Unavailable | Failure::TimedOut)) {
+        return None;
+    }
+    let mut response = reply.answer;
+    if is_list {
+        as_merged(response.headers_mut(), "link", partial);
+    }
+    said::put_from(response.headers_mut(), asked, Some(&reply.site));
+    Some(response)
 }
 
 /// What becomes of answers without a body: the nearest's, which says if a site is missing.
@@ -439,6 +500,19 @@ async fn read_whole(totals: &mut Totals, source: usize, mut body: AnswerBody) {
     }
 }
 
+/// The numbers that all of these heads have under these names, each summed.
+fn summed(names: &[String], heads: &[(Leg, usize, http::response::Parts)]) -> HeaderMap {
+    let mut sums = HeaderMap::new();
+    for name in names {
+        let number = |head: &http::response::Parts| text_of(&head.headers, name)?.trim().parse::<u64>().ok();
+        let sum = heads.iter().try_fold(0_u64, |sum, (_, _, head)| sum.checked_add(number(head)?));
+        if let (Some(sum), Ok(name)) = (sum.filter(|_| !heads.is_empty()), name.parse::<HeaderName>()) {
+            sums.insert(name, HeaderValue::from(sum));
+        }
+    }
+    sums
+}
+
 /// The headers of the first site, in the order of the plan, whose answer is in it.
 fn first_head(answer: &Answer, heads: Vec<(Leg, usize, http::response::Parts)>) -> HeaderMap {
     let order: BTreeMap<Leg, usize> = answer.legs().into_iter().zip(0..).collect();
@@ -461,6 +535,8 @@ pub(crate) struct Merging {
     merger: Merger,
     /// By source.
     bodies: Vec<Option<AnswerBody>>,
+    /// One of them, without a length, neither ended nor went on.
+    stalled: bool,
 }
 
 impl Merging {
@@ -493,6 +569,7 @@ impl Merging {
             self.merger.fail(source);
             return true;
         };
+        let has_length = body.size_hint().exact().is_some();
         match Pin::new(body).poll_frame(context) {
             Poll::Pending => false,
             Poll::Ready(Some(Ok(frame))) => {
@@ -505,7 +582,8 @@ impl Merging {
                 self.merger.end(source);
                 true
             }
-            Poll::Ready(Some(Err(_))) => {
+            Poll::Ready(Some(Err(error))) => {
+                self.stalled |= error.is::<Stalled>() && !has_length;
                 self.merger.fail(source);
                 true
             }
@@ -536,6 +614,13 @@ fn missing(asked: Vec<Asked>) -> Response<AnswerBody> {
         .into_response()
 }
 
+/// A stream of several sites: one of them would look like all, and nothing says how they become one.
+fn stream() -> Problem {
+    let title = "Streams of several sites cannot be merged";
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "stream", title)
+        .detail("the answer is one that services keep open, such as a watch or events: open one at each site that you need")
+}
+
 /// Several sites answered with what may be a list, and the profile does not say how it looks.
 fn unlike_a_list(asked: Vec<Asked>) -> Response<AnswerBody> {
     let title = "The answers of these sites are not known to be one resource, nor to be lists";
@@ -556,6 +641,9 @@ fn no_merge(broken: &Broken, asked: Vec<Asked>) -> Response<AnswerBody> {
         | Broken::UniquePaged { .. }
         | Broken::Held
         | Broken::NotAList
+        | Broken::SameName { .. }
+        | Broken::NextUnknown { .. }
+        | Broken::Window { .. }
         | Broken::Values
         | Broken::ValuesPaged => StatusCode::UNPROCESSABLE_ENTITY,
     };
@@ -576,5 +664,9 @@ fn head_of<'h>(headers: &'h HeaderMap, link: &str) -> Head<'h> {
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+    text_of(headers, name.as_str())
+}
+
+fn text_of<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }

@@ -231,6 +231,7 @@ impl Mesh {
             in_flight: AtomicUsize::new(0),
             local: AtomicUsize::new(0),
             away: AtomicUsize::new(0),
+            streams: Arc::default(),
             peers: Mutex::default(),
             started: Instant::now(),
             replicas,
@@ -309,6 +310,7 @@ impl Mesh {
         text.push_str("# HELP archipel_requests_in_flight Requests in flight.\n");
         text.push_str("# TYPE archipel_requests_in_flight gauge\n");
         text.push_str(&format!("archipel_requests_in_flight {in_flight}\n"));
+        self.shared.streams.render(&mut text);
         if let Some(replicas) = &self.shared.replicas {
             let _ = replicas.counts.render(&mut text);
         }

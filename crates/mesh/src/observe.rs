@@ -1,12 +1,13 @@
-//! `mode = "observe"`: everything is forwarded untouched, and it is written down which calls could be told
-//! to belong to which request, by what the application hands on by itself. So an operator learns, before
-//! anything is routed, whether scopes would follow.
+//! `mode = "observe"`: everything is forwarded to this site's own services, and it is written down which calls could be
+//! told to belong to which request, by what the application hands on by itself. So an operator learns, before anything is
+//! routed, whether scopes would follow. A request that brings no id is given one (`carry/identify.rs`), as a scoped one would
+//! be: else nothing of what services hand on would be known.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use http::HeaderMap;
+use http::header::{HeaderMap, HeaderName};
 use http::request::Parts;
 use profile::Propagation;
 use serde_json::{Value, json};
@@ -34,10 +35,11 @@ struct Seen {
 }
 
 impl Observer {
-    /// What to write down of a request, whose head is left as it is.
+    /// What to write down of a request, in which these headers were added.
     pub(crate) fn look(
         &self,
         head: &Parts,
+        added: &[HeaderName],
         listener: Listener,
         service: &str,
         propagation: &Propagation,
@@ -47,7 +49,8 @@ impl Observer {
         let what = format!("{} {path} at {service}", head.method);
         if listener == Listener::Public {
             let by: Vec<&str> = marks.iter().map(|(name, _)| name.as_str()).collect();
-            let line = json!({ "observed": "request", "request": what, "could_be_recognised_by": by });
+            let added: Vec<&str> = added.iter().map(HeaderName::as_str).collect();
+            let line = json!({ "observed": "request", "request": what, "could_be_recognised_by": by, "added": added });
             self.remember(marks, &what);
             return line;
         }

@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 use tokio_rustls::server::TlsStream;
 
+use crate::streams;
 use crate::thin::Rewound;
 
 /// How long a client that is still sending is listened to after the last answer, so that it gets that answer: bytes
@@ -31,9 +32,18 @@ pub(crate) trait Sending {
     fn poll_rest(&mut self, _: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }
+
+    /// What the system has found to be wrong with the socket while nobody used it.
+    fn fault(&self) -> Option<io::Error> {
+        None
+    }
 }
 
-impl<IO: AsyncRead + Unpin> Sending for Guarded<IO> {
+impl<IO: AsyncRead + Sending + Unpin> Sending for Guarded<IO> {
+    fn fault(&self) -> Option<io::Error> {
+        self.io().fault()
+    }
+
     fn is_mid_head(&self) -> bool {
         Guarded::is_mid_head(self)
     }
@@ -45,11 +55,23 @@ impl<IO: AsyncRead + Unpin> Sending for Guarded<IO> {
 }
 
 /// HTTP/2 has its own pings for a silent client, and says itself what it still reads.
-impl Sending for TcpStream {}
+impl Sending for TcpStream {
+    fn fault(&self) -> Option<io::Error> {
+        streams::fault(self)
+    }
+}
 
-impl Sending for Rewound {}
+impl Sending for Rewound {
+    fn fault(&self) -> Option<io::Error> {
+        self.stream().take_error().ok().flatten()
+    }
+}
 
-impl<IO> Sending for TlsStream<IO> {}
+impl<IO: Sending> Sending for TlsStream<IO> {
+    fn fault(&self) -> Option<io::Error> {
+        self.get_ref().0.fault()
+    }
+}
 
 /// Fails with `TimedOut` when a wait takes too long. Timers exist only while something waits.
 pub(crate) struct Paced<IO> {
@@ -59,13 +81,15 @@ pub(crate) struct Paced<IO> {
     rest: Wait,
     /// Nothing is written any more.
     ended: bool,
+    /// How often streams had looked for their clients when this one last did.
+    looks: u64,
 }
 
 impl<IO> Paced<IO> {
     /// `head` is for a whole head, however many drops it comes in; `write` for each pause of a reader.
     pub(crate) fn new(io: IO, head: Duration, write: Duration) -> Paced<IO> {
         let [head, write, rest] = [head, write, LINGER].map(Wait::new);
-        Paced { io, head, write, rest, ended: false }
+        Paced { io, head, write, rest, ended: false, looks: streams::looks() }
     }
 
     pub(crate) fn into_inner(self) -> IO {
@@ -144,6 +168,12 @@ impl<IO: AsyncWrite + Sending + Unpin> AsyncWrite for Paced<IO> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        let looks = streams::looks();
+        if std::mem::replace(&mut this.looks, looks) != looks
+            && let Some(fault) = this.io.fault()
+        {
+            return Poll::Ready(Err(fault));
+        }
         let flushed = Pin::new(&mut this.io).poll_flush(context);
         this.write.limit(flushed, context)
     }

@@ -104,7 +104,7 @@ impl Problem {
     pub(crate) fn failed(failure: Failure, asked: Vec<Asked>) -> Problem {
         let status = StatusCode::from_u16(failure.status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
         let kind = match failure {
-            Failure::NotFound => "not-found",
+            Failure::NotFound | Failure::Nothing => "not-found",
             Failure::Conflict => "conflict",
             Failure::Reserved => "reserved",
             Failure::Unknown => "unknown-outcome",

@@ -17,6 +17,7 @@ use crate::handle::Entry;
 use crate::identity::Place;
 use crate::leg::{Carried, MOST_HOPS};
 use crate::problem::Problem;
+use crate::session;
 
 /// Which way.
 pub(crate) enum Route {
@@ -48,6 +49,8 @@ impl Asker<'_> {
         let default = settings.services.get(&self.service.name).and_then(|service| service.scope.as_ref());
         let place =
             carry::Entry { listener: self.entry.listener, default: default.map(|scope| scope.text()) };
+        let is_session = |path: &str| settings.profile.is_session(&self.service.name, path);
+        let session = carry::session::take(&mut head.uri, is_session);
         let found = self.core.shared.carry.find(head, &place, self.core.now());
         if self.core.shared.bypass.load(Ordering::Relaxed) {
             // Whatever scope it brought was taken out, so that also a path with one leads to the service.
@@ -61,15 +64,35 @@ impl Asker<'_> {
             Some(Place::Here) => return Route::Unscoped,
             None => {}
         }
-        let carried = match found.map_err(Problem::from).and_then(|found| self.carried(found, head)) {
-            Ok(Some(carried)) => carried,
-            Ok(None) => return Route::Unscoped,
-            Err(problem) => return Route::Refused(problem),
+        let carried = found.map_err(Problem::from).and_then(|found| self.carried(found, head));
+        let planned = match (carried, session) {
+            (Err(problem), _) => Err(problem),
+            (Ok(carried), Some(site)) => self.to_session(carried, head, &site),
+            (Ok(None), None) => return Route::Unscoped,
+            (Ok(Some(carried)), None) => self.plan(&carried).map(|plan| (carried, plan)),
         };
-        match self.plan(&carried) {
-            Ok(plan) => Route::Scoped(carried, plan),
+        match planned {
+            Ok((carried, plan)) => Route::Scoped(carried, plan),
             Err(problem) => Route::Refused(problem),
         }
+    }
+
+    /// To the site that began a session, whatever the scope says. Without a scope, it has that of the site.
+    fn to_session(
+        &self,
+        carried: Option<Carried>,
+        head: &Parts,
+        site: &str,
+    ) -> Result<(Carried, Rc<Plan>), Problem> {
+        let mut members = self.state.sites.members().iter();
+        let site = members.find(|own| own.name() == site).ok_or_else(|| session::lost(site))?;
+        let text = || format!("{}: {}", self.service.name, site.name());
+        let carried = match carried {
+            None => self.carried(Found::Written { text: text(), carrier: Carrier::Path }, head)?,
+            carried => carried,
+        };
+        let carried = carried.ok_or_else(|| session::lost(site.name()))?;
+        Ok((carried, Rc::new(Plan::Site(site.clone()))))
     }
 
     /// The scope of this request, if it has one.

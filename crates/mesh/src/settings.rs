@@ -197,6 +197,8 @@ pub struct Limits {
     pub record_lifetime: Duration,
     /// Bytes of a write's body that are kept for a second site.
     pub replay_bytes: usize,
+    /// Answers without a length that are kept open for longer than a pause.
+    pub streams: usize,
 }
 
 /// How long each thing may take.

@@ -2,14 +2,21 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
+use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 #[cfg(not(feature = "sim"))]
 pub use tokio::net::{TcpListener, TcpStream, UdpSocket};
 
 #[cfg(feature = "sim")]
 pub use crate::world::net::{TcpListener, TcpStream, UdpSocket};
+
+/// How soon the system asks whether a silent end is there, and how often again before it counts as gone.
+const KEEP_ALIVE: TcpKeepalive = TcpKeepalive::new()
+    .with_time(Duration::from_secs(20))
+    .with_interval(Duration::from_secs(5))
+    .with_retries(6);
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -114,6 +121,12 @@ pub fn datagrams(at: SocketAddr) -> io::Result<UdpSocket> {
     #[cfg(feature = "sim")]
     let socket = UdpSocket::System(socket);
     Ok(socket)
+}
+
+/// Has the system find out that the other end is gone, while nothing is sent: within about a minute.
+pub fn keep_alive(stream: &tokio::net::TcpStream) {
+    // A socket that refuses still works.
+    let _ = SockRef::from(stream).set_tcp_keepalive(&KEEP_ALIVE);
 }
 
 /// The system's own connection, where it is one.

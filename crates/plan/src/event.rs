@@ -76,6 +76,9 @@ pub enum Finding {
     Fails,
     /// It counts as failing, and proves that a write had no effect.
     NoEffect,
+    /// It is a list of what was looked up, and has nothing in it: as a 404 is for one resource, but a merged list lacks
+    /// nothing without it. Of a write it says nothing.
+    Nothing,
 }
 
 /// Whether a leg that ended may have been executed.
@@ -211,6 +214,8 @@ pub enum Effect {
 pub enum Failure {
     /// Every site said that it does not exist there.
     NotFound,
+    /// Every site has an empty list of what was looked up.
+    Nothing,
     /// Every site failed, and at least one in another way than by not having it.
     Unavailable,
     /// The same, and at least one took too long.
@@ -235,12 +240,17 @@ impl Failure {
     #[must_use]
     pub fn status(self) -> u16 {
         match self {
-            Failure::NotFound => 404,
+            Failure::NotFound | Failure::Nothing => 404,
             Failure::Conflict | Failure::Reserved => 409,
             Failure::ClientGone => 499,
             Failure::Unavailable | Failure::Missing => 503,
             Failure::TimedOut | Failure::Partial | Failure::Unknown => 504,
         }
+    }
+
+    /// Whether it says that the sites have none of it.
+    pub(crate) fn is_absence(self) -> bool {
+        matches!(self, Failure::NotFound | Failure::Nothing)
     }
 
     /// What two sites, or groups of sites, that both failed amount to.
@@ -249,7 +259,8 @@ impl Failure {
             // Without strictness there would be an answer: nothing else says as much.
             (Failure::Partial, _) | (_, Failure::Partial) => Failure::Partial,
             (Failure::TimedOut, _) | (_, Failure::TimedOut) => Failure::TimedOut,
-            (Failure::NotFound, Failure::NotFound) => Failure::NotFound,
+            (Failure::Nothing, Failure::Nothing) => Failure::Nothing,
+            (one, other) if one.is_absence() && other.is_absence() => Failure::NotFound,
             _ => Failure::Unavailable,
         }
     }
@@ -259,6 +270,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Failure::NotFound => "no site has it",
+            Failure::Nothing => "no site has anything of that name",
             Failure::Unavailable => "every site failed",
             Failure::TimedOut => "every site failed, at least one by taking too long",
             Failure::Missing => "a site whose answer is needed gave none",

@@ -177,7 +177,9 @@ fn union(incomplete: Incomplete, got: Vec<Won>, refused: Option<Leg>, failed: &[
         let failure = failed.iter().copied().reduce(Failure::and).unwrap_or(Failure::Unavailable);
         return refused.map_or(Outcome::Failed(failure), |leg| Outcome::Won(Won::of(leg)));
     }
-    let partial = refused.is_some() || !failed.is_empty() || got.iter().any(|won| won.partial);
+    // Who has nothing of what was looked up is not missing.
+    let missing = failed.iter().any(|failure| *failure != Failure::Nothing);
+    let partial = refused.is_some() || missing || got.iter().any(|won| won.partial);
     match (partial, incomplete, refused) {
         (false, _, _) | (true, Incomplete::Partial, _) => {}
         (true, Incomplete::Strict | Incomplete::Unfounded, None) => return Outcome::Failed(Failure::Partial),
@@ -194,7 +196,7 @@ fn union(incomplete: Incomplete, got: Vec<Won>, refused: Option<Leg>, failed: &[
 
 /// As for one resource, a 404 says that a site has none, and a refusal is the answer.
 fn unique(got: Vec<Won>, refused: Option<Leg>, failed: &[Failure]) -> Outcome {
-    let missing = got.iter().any(|won| won.partial) || failed.iter().any(|end| *end != Failure::NotFound);
+    let missing = got.iter().any(|won| won.partial) || failed.iter().any(|end| !end.is_absence());
     match refused {
         Some(leg) => Outcome::Won(Won::of(leg)),
         None if missing => Outcome::Failed(Failure::Missing),

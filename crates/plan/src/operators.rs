@@ -141,7 +141,7 @@ impl Run<'_> {
         for operand in operands {
             match self.begin(operand, effects) {
                 None => running += 1,
-                Some(failure) => self.unique(node)?.missing |= failure != Failure::NotFound,
+                Some(failure) => self.unique(node)?.missing |= !failure.is_absence(),
             }
         }
         self.unique(node)?.running = running;
@@ -165,7 +165,7 @@ impl Run<'_> {
                     Some(_) => return Some(Outcome::Stopped(Failure::Conflict)),
                 }
             }
-            Outcome::Failed(Failure::NotFound) => {}
+            Outcome::Failed(failure) if failure.is_absence() => {}
             Outcome::Failed(_) => self.unique(node)?.missing = true,
             Outcome::Stopped(_) => return Some(outcome),
         }

@@ -26,6 +26,7 @@ pub(crate) fn of_status(status: u16, finding: Finding, request: Request) -> Verd
         };
     }
     match (status, finding) {
+        (..400, Finding::Nothing) => Verdict::Failed(Failure::Nothing),
         (404 | 410 | 429 | 500.., _) | (_, Finding::Fails | Finding::NoEffect) => {
             Verdict::Failed(failure(status))
         }

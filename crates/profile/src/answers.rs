@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::lists::List;
 use crate::path::Pattern;
 
 /// Answers that are failures.
@@ -77,28 +78,44 @@ impl Says {
 
 /// What is said of the answers to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judge(Vec<Fails>);
+pub struct Judge {
+    rules: Vec<Fails>,
+    /// The list that the request looks something up in.
+    looked_up: Option<Box<List>>,
+}
 
 impl Judge {
-    pub(crate) fn of<'f>(rules: impl Iterator<Item = &'f Fails>) -> Option<Judge> {
+    pub(crate) fn of<'f>(rules: impl Iterator<Item = &'f Fails>, looked_up: Option<List>) -> Option<Judge> {
         let rules: Vec<Fails> = rules.cloned().collect();
-        (!rules.is_empty()).then_some(Judge(rules))
+        let looked_up = looked_up.map(Box::new);
+        (!rules.is_empty() || looked_up.is_some()).then_some(Judge { rules, looked_up })
     }
 
     fn with(&self, status: u16) -> impl Iterator<Item = &Fails> {
-        self.0.iter().filter(move |rule| rule.status.contains(&status))
+        self.rules.iter().filter(move |rule| rule.status.contains(&status))
     }
 
     /// Whether any answer is told by its body.
     #[must_use]
     pub fn reads_bodies(&self) -> bool {
-        self.0.iter().any(|rule| rule.says.is_some())
+        self.looked_up.is_some() || self.rules.iter().any(|rule| rule.says.is_some())
     }
 
     /// Whether the body is needed to judge an answer with this status.
     #[must_use]
     pub fn needs_body(&self, status: u16) -> bool {
-        self.with(status).any(|rule| rule.says.is_some())
+        self.looks_up(status) || self.with(status).any(|rule| rule.says.is_some())
+    }
+
+    fn looks_up(&self, status: u16) -> bool {
+        self.looked_up.is_some() && status == 200
+    }
+
+    /// Whether an answer says that there is nothing of what was looked up.
+    #[must_use]
+    pub fn finds_nothing(&self, status: u16, body: Option<&[u8]>) -> bool {
+        let list = self.looked_up.as_ref().filter(|_| self.looks_up(status));
+        list.zip(body).is_some_and(|(list, body)| list.is_empty(body))
     }
 
     /// Whether an answer is a failure, and then whether it proves that a write had no effect. Where there is no
@@ -120,7 +137,7 @@ mod tests {
     /// What the profile of OpenStack says of an answer.
     fn said(service: &str, request: &str, status: u16, body: &str) -> Option<bool> {
         let (method, path) = request.split_once(' ').unwrap();
-        let judge = Profile::named("openstack").unwrap().judge(service, method, path)?;
+        let judge = Profile::named("openstack").unwrap().judge(service, method, path, None)?;
         judge.fails(status, Some(body.as_bytes()))
     }
 
@@ -160,7 +177,8 @@ mod tests {
 
     #[test]
     fn what_a_body_must_say_is_not_guessed_where_there_is_none() {
-        let judge = Profile::named("openstack").unwrap().judge("compute", "POST", "/v2.1/servers").unwrap();
+        let judge =
+            Profile::named("openstack").unwrap().judge("compute", "POST", "/v2.1/servers", None).unwrap();
         assert!(judge.needs_body(403) && !judge.needs_body(202));
         assert_eq!(judge.fails(403, None), None);
     }

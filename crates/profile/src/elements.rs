@@ -136,7 +136,7 @@ impl Kind {
 }
 
 /// Whether a path below a resource has the name of a member, or one that ends so after a prefix: `/os-extra_specs`.
-fn is_alike(path: &str, member: &str) -> bool {
+pub(crate) fn is_alike(path: &str, member: &str) -> bool {
     let path = path.trim_start_matches('/').to_ascii_lowercase();
     let member = member.to_ascii_lowercase();
     let prefixed = |rest: &str| rest.ends_with(['-', '_', ':', '.']);

@@ -181,8 +181,12 @@ pub struct Item<'k, 'p> {
 }
 
 impl Kind {
-    fn is_of(&self, service: &str) -> bool {
+    pub(crate) fn is_of(&self, service: &str) -> bool {
         self.service.as_deref().is_none_or(|own| own == service)
+    }
+
+    pub(crate) fn path(&self) -> &Pattern {
+        &self.path
     }
 
     pub(crate) fn stranger(&self, known: impl Fn(&String) -> bool) -> Option<&String> {

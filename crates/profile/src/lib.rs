@@ -6,18 +6,22 @@
 //! replicated and how their users' tokens are validated; nothing else in Archipel knows an application by name.
 
 mod answers;
+mod check;
 mod effect;
 mod elements;
 mod identity;
 mod ids;
 mod kinds;
 mod lists;
+mod lookup;
 mod owner;
 mod path;
 mod probe;
 mod propagation;
+mod sessions;
 mod setting;
 mod settles;
+mod streams;
 mod together;
 
 use std::collections::BTreeMap;
@@ -27,20 +31,26 @@ use scope::Services;
 use serde::Deserialize;
 
 pub use answers::{Fails, Judge};
+pub use check::{ProfileFault, faults};
 pub use effect::DryRun;
 pub use elements::{Elements, Members, element, field_at};
 pub use identity::{Find, Identity, Issue, Lookup, Owned, Says, Template, Validate};
 pub use ids::IdForm;
 pub use kinds::{Class, Deletion, Doubt, Item, Kind, Kinds, NamedBy, Rule};
 pub use lists::{List, Lists, Next, Paging, Sort, Totals};
+pub use lookup::LookupQuery;
 pub use owner::Owner;
 pub use probe::{Marker, MarkerList, Probe, Taken, Upload};
 pub use propagation::{Form, Header, Origin, Propagation, ServiceToken};
+pub use sessions::Session;
 pub use settles::{Outcome, Settles};
+use streams::StreamRule;
 pub use together::Together;
 
 /// The profiles that are built in, by name.
-const BUILT_IN: [(&str, &str); 3] = [
+const BUILT_IN: [(&str, &str); 5] = [
+    ("kinto", include_str!("../profiles/kinto.toml")),
+    ("oci", include_str!("../profiles/oci.toml")),
     ("openstack", include_str!("../profiles/openstack.toml")),
     ("rest", include_str!("../profiles/rest.toml")),
     ("sample", include_str!("../profiles/sample.toml")),
@@ -80,6 +90,9 @@ pub struct Profile {
     /// The documents whose numbers are summed over sites.
     #[serde(default)]
     totals: Vec<Totals>,
+    /// The answers that services keep open.
+    #[serde(default)]
+    streams: Vec<StreamRule>,
     /// The answers that are failures, besides those that are for every application.
     #[serde(default)]
     fails: Vec<Fails>,
@@ -89,6 +102,9 @@ pub struct Profile {
     /// The requests that change nothing, whatever their methods.
     #[serde(default)]
     dry_runs: Vec<DryRun>,
+    /// Sessions of several requests, which live at the site that began them.
+    #[serde(default)]
+    sessions: Vec<Session>,
     /// The kinds of resources that can be replicated. The first whose path fits counts.
     #[serde(default)]
     pub kinds: Kinds,
@@ -138,6 +154,9 @@ impl Profile {
         if let Some(token) = tokens.iter().find(|token| !known(&token.service)) {
             return Err(Error::NoService { part: "service_tokens", name: token.service.clone() });
         }
+        if let Some(name) = profile.sessions.iter().find_map(|session| session.stranger(known)) {
+            return Err(Error::NoService { part: "sessions", name: name.clone() });
+        }
         if let Some(name) = profile.dry_runs.iter().find_map(|dry_run| dry_run.stranger(known)) {
             return Err(Error::NoService { part: "dry_runs", name: name.clone() });
         }
@@ -146,6 +165,9 @@ impl Profile {
         }
         if let Some(name) = profile.totals.iter().find_map(|totals| totals.stranger(known)) {
             return Err(Error::NoService { part: "totals", name: name.clone() });
+        }
+        if let Some(name) = profile.streams.iter().find_map(|rule| rule.stranger(known)) {
+            return Err(Error::NoService { part: "streams", name: name.clone() });
         }
         if let Some(name) = profile.kinds.0.iter().find_map(|kind| kind.stranger(known)) {
             return Err(Error::NoService { part: "kinds", name: name.clone() });
@@ -191,16 +213,39 @@ impl Profile {
         query.is_some_and(|query| self.dry_runs.iter().any(|dry_run| dry_run.fits(service, query)))
     }
 
+    /// Whether a path is the address of a session that a service began.
+    #[must_use]
+    pub fn is_session(&self, service: &str, path: &str) -> bool {
+        self.sessions.iter().any(|session| session.fits(service, path))
+    }
+
+    /// Whether a service begins sessions at all.
+    #[must_use]
+    pub fn has_sessions(&self, service: &str) -> bool {
+        self.sessions.iter().any(|session| session.is_of(service))
+    }
+
     /// What a GET of a path gives, if it is a document whose numbers are summed over sites.
     #[must_use]
     pub fn totals(&self, service: &str, path: &str) -> Option<&Totals> {
         self.totals.iter().find(|totals| totals.fits(service, path))
     }
 
+    /// Whether the answer to a GET is one that the service keeps open.
+    #[must_use]
+    pub fn is_stream(&self, service: &str, path: &str, query: Option<&str>) -> bool {
+        self.streams.iter().any(|rule| rule.fits(service, path, query))
+    }
+
     /// What judges the answers to a request, if the profile has anything to say of them.
     #[must_use]
-    pub fn judge(&self, service: &str, method: &str, path: &str) -> Option<Judge> {
-        Judge::of(self.fails.iter().filter(|fails| fails.fits(service, method, path)))
+    pub fn judge(&self, service: &str, method: &str, path: &str, query: Option<&str>) -> Option<Judge> {
+        let rules = self.fails.iter().filter(|fails| fails.fits(service, method, path));
+        let may_look_up = method == "GET" && self.lists.look_up();
+        let looks_up = query.filter(|query| may_look_up && !self.is_stream(service, path, Some(query)));
+        let list =
+            looks_up.and_then(|query| self.lists.of(service, path).filter(|list| list.is_lookup(query)));
+        Judge::of(rules, list)
     }
 
     /// How the outcome of a request is learned, where its answer may not tell yet.

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::lookup::LookupQuery;
 use crate::path::Pattern;
 use crate::setting::Setting;
 
@@ -13,9 +14,13 @@ pub struct Lists {
     id: Option<String>,
     tag: Setting<String>,
     sum: Option<Vec<String>>,
+    sum_headers: Option<Vec<String>>,
     drop: Option<Vec<String>>,
+    join: Option<Vec<String>>,
+    keyed: Option<bool>,
     sort: Setting<Sort>,
     paging: Setting<Paging>,
+    lookup: Option<Vec<LookupQuery>>,
     /// Lists that differ from the rest. The first that fits counts.
     kinds: Vec<Kind>,
 }
@@ -33,11 +38,15 @@ struct Kind {
     #[serde(default)]
     tag: Setting<String>,
     sum: Option<Vec<String>>,
+    sum_headers: Option<Vec<String>>,
     drop: Option<Vec<String>>,
+    join: Option<Vec<String>>,
+    keyed: Option<bool>,
     #[serde(default)]
     sort: Setting<Sort>,
     #[serde(default)]
     paging: Setting<Paging>,
+    lookup: Option<Vec<LookupQuery>>,
 }
 
 /// How one list looks. Fields of items and members of envelopes are named by paths: `metadata.name`.
@@ -51,6 +60,12 @@ pub struct List {
     pub tag: Option<String>,
     /// Members of the envelope that are summed over the sites. A `*` is every member there.
     pub sum: Vec<String>,
+    /// Headers with a number that is summed over the sites.
+    pub sum_headers: Vec<String>,
+    /// Lists beside the items that become one, each of their items once.
+    pub join: Vec<String>,
+    /// Items are members of an object, each named by its id, and not in an array.
+    pub keyed: bool,
     /// Members of the envelope that make no sense for several sites.
     pub drop: Vec<String>,
     /// How lists are sorted.
@@ -59,6 +74,23 @@ pub struct List {
     pub paging: Option<Paging>,
     /// The profile says of this path that a list is there: nothing else is.
     pub declared: bool,
+    /// Queries that look something up, so that an empty list says that it is not there.
+    pub lookup: Vec<LookupQuery>,
+}
+
+impl List {
+    /// The same as JSON:API has it.
+    #[must_use]
+    pub fn as_json_api(&self) -> List {
+        let mut list = self.clone();
+        list.items = Some("data".to_owned());
+        list.join.push("included".to_owned());
+        list.sum.extend(["meta.total".to_owned(), "meta.count".to_owned()]);
+        if let Some(paging) = &mut list.paging {
+            paging.next.insert(0, Next::Member("links.next".to_owned()));
+        }
+        list
+    }
 }
 
 impl Default for List {
@@ -68,10 +100,14 @@ impl Default for List {
             id: "id".to_owned(),
             tag: None,
             sum: Vec::new(),
+            sum_headers: Vec::new(),
+            join: Vec::new(),
+            keyed: false,
             drop: Vec::new(),
             sort: None,
             paging: None,
             declared: false,
+            lookup: Vec::new(),
         }
     }
 }
@@ -106,6 +142,17 @@ pub struct Paging {
     /// The query parameter that says where the page starts.
     #[serde(default = "marker")]
     pub marker: String,
+    /// The query parameter that says how many items come before the page. For services that count.
+    pub offset: Option<String>,
+    /// The query parameter that says which page it is, as `first` is the first.
+    pub page: Option<String>,
+    /// The number of the first page.
+    #[serde(default = "one")]
+    pub first: u64,
+    /// How many items a page has without a limit.
+    pub size: Option<u64>,
+    /// How many items the service tells at once, at most, whatever it is asked for.
+    pub largest: Option<u64>,
     /// Query parameters that count items or pages, or turn back: these cannot be split over sites.
     #[serde(default)]
     pub refuse: Vec<String>,
@@ -164,11 +211,26 @@ impl Lists {
             id: part(kind.map(|kind| &kind.id), &self.id).unwrap_or(base.id),
             tag: self.tag.under(kind.map(|kind| &kind.tag)),
             sum: many(kind.map(|kind| &kind.sum), &self.sum),
+            sum_headers: many(kind.map(|kind| &kind.sum_headers), &self.sum_headers),
             drop: many(kind.map(|kind| &kind.drop), &self.drop),
             sort: self.sort.under(kind.map(|kind| &kind.sort)),
             paging: self.paging.under(kind.map(|kind| &kind.paging)),
+            join: many(kind.map(|kind| &kind.join), &self.join),
+            keyed: kind.and_then(|kind| kind.keyed).or(self.keyed).unwrap_or(false),
             declared: kind.is_some(),
+            lookup: kind.and_then(|kind| kind.lookup.clone()).or(self.lookup.clone()).unwrap_or_default(),
         })
+    }
+
+    /// Whether any list is looked up by a query.
+    pub(crate) fn look_up(&self) -> bool {
+        self.lookup.is_some() || self.kinds.iter().any(|kind| kind.lookup.is_some())
+    }
+
+    /// Where a service has lists that are merged.
+    pub(crate) fn paths<'l>(&'l self, service: &'l str) -> impl Iterator<Item = &'l Pattern> {
+        let of = move |kind: &&Kind| kind.merge && kind.service.as_deref().is_none_or(|own| own == service);
+        self.kinds.iter().filter(of).flat_map(|kind| &kind.paths)
     }
 
     /// The first name of a service that is none of the application's.
@@ -188,6 +250,21 @@ impl Lists {
                 "`paging` does not say how the next page is told, or has one parameter for two things",
             );
         }
+        let mut pagings = kinds().map(|kind| &kind.paging).chain([&self.paging]).filter_map(Setting::on);
+        if pagings.any(|paging| {
+            let named =
+                [Some(&paging.limit), Some(&paging.marker), paging.offset.as_ref(), paging.page.as_ref()];
+            let named: Vec<&String> = named.into_iter().flatten().collect();
+            let unique: std::collections::BTreeSet<&String> = named.iter().copied().collect();
+            unique.len() < named.len()
+                || paging.counts() && paging.largest.is_none_or(|largest| largest == 0)
+                || paging.size == Some(0)
+        }) {
+            return Some(
+                "`paging` has one parameter for two things, or counts (`offset`, `page`) and does not say the `largest` page \
+                 that the service tells",
+            );
+        }
         let tags = kinds().map(|kind| &kind.tag).chain([&self.tag]).filter_map(Setting::on);
         let names = kinds().filter_map(|kind| kind.items.as_ref()).chain(&self.items);
         if tags.chain(names).any(String::is_empty) {
@@ -197,11 +274,33 @@ impl Lists {
     }
 }
 
+impl Paging {
+    /// Whether a parameter says where a page starts.
+    pub(crate) fn is_position(&self, parameter: &str) -> bool {
+        let counts = [&self.offset, &self.page].into_iter().flatten();
+        self.marker == parameter || self.refuse.iter().chain(counts).any(|name| name == parameter)
+    }
+
+    /// Whether the service counts, and has no markers of its own.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.offset.is_some() || self.page.is_some()
+    }
+}
+
 impl Totals {
     /// Whether a GET of a path gives such a document.
     #[must_use]
     pub fn fits(&self, service: &str, path: &str) -> bool {
         fits(self.service.as_deref(), &self.paths, service, path)
+    }
+
+    pub(crate) fn is_of(&self, service: &str) -> bool {
+        self.service.as_deref().is_none_or(|own| own == service)
+    }
+
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Pattern> {
+        self.paths.iter()
     }
 
     /// The service that is named, if it is none of the application's.
@@ -216,6 +315,10 @@ fn fits(own: Option<&str>, paths: &[Pattern], service: &str, path: &str) -> bool
 
 fn yes() -> bool {
     true
+}
+
+fn one() -> u64 {
+    1
 }
 
 fn limit() -> String {
@@ -316,6 +419,11 @@ mod tests {
             ("[lists.paging]\nnext = []", "how the next page is told"),
             ("[lists.paging]\nnext = [{ body = 'next' }]", "unknown variant `body`"),
             ("[lists.paging]\nnexts = []", "unknown field `nexts`"),
+            ("[lists.paging]\nnext = [{ header = 'link' }]\npage = 'page'", "does not say the `largest`"),
+            (
+                "[lists.paging]\nnext = [{ header = 'link' }]\npage = 'limit'\nlargest = 9",
+                "one parameter for two",
+            ),
             ("[lists.sort]\nkey = 'x'", "unknown field `key`"),
             ("[[lists.kinds]]\npaths = []", "has no path"),
             ("[[lists.kinds]]\npaths = ['v2']", "starts with `/`"),

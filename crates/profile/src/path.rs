@@ -30,6 +30,12 @@ impl Pattern {
             && parts.iter().skip(extra).zip(&self.segments).all(|(part, own)| own == "*" || part == own)
     }
 
+    /// The one path that it is known to fit, without a prefix; nothing, if any segment may be there.
+    pub(crate) fn concrete(&self) -> Option<String> {
+        let known = !self.segments.is_empty() && self.segments.iter().all(|own| own != "*");
+        known.then(|| format!("/{}", self.segments.join("/")))
+    }
+
     /// Its first segment, if that is one word.
     pub(crate) fn first(&self) -> Option<&str> {
         let first = self.segments.first().filter(|first| !self.anywhere && *first != "*");

@@ -481,6 +481,7 @@ impl Isle {
                 records_per_sender: 10_000,
                 record_lifetime: Duration::from_mins(5),
                 replay_bytes: 64 << 10,
+                streams: 16,
             },
             timeouts: Timeouts {
                 header: Duration::from_secs(10),

@@ -1,7 +1,7 @@
 //! What can be asked and ordered, by method and path.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::{Method, StatusCode};
 use link::Speaks;
@@ -55,7 +55,8 @@ pub(super) async fn answer(method: &Method, path: &str, body: &[u8], admin: &Adm
             }
         }),
         ("GET", ["metrics"]) => with_mesh(admin, |mesh| {
-            Answer::Text(mesh.metrics() + &show::metrics(&admin.members.snapshot(), &admin.members.traffic()))
+            let sites = show::metrics(&admin.members.snapshot(), &admin.members.traffic());
+            Answer::Text(mesh.metrics() + &sites + &admin.members.identity().metrics(SystemTime::now()))
         }),
         ("GET", ["v1", "sites"]) => sites(admin),
         ("POST", ["v1", "join"]) => match order(method, &segments, &body) {
@@ -196,6 +197,7 @@ fn status(admin: &Admin, mesh: &Mesh) -> Value {
         "bypass": mesh.bypass(),
         "protocol": { "oldest": Speaks::NOW.oldest(), "newest": Speaks::NOW.newest() },
         "in_flight": mesh.in_flight(),
+        "link": admin.members.identity().status(SystemTime::now()),
         "observed": { "attributed": attributed, "unattributed": unattributed },
     })
 }

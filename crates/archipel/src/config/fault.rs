@@ -27,6 +27,8 @@ pub enum Code {
     Conflict,
     /// A file or a directory that is named cannot be used.
     File,
+    /// A profile says something that cannot be meant.
+    Profile,
 }
 
 impl Code {
@@ -43,6 +45,7 @@ impl Code {
             Code::Name => "name",
             Code::Conflict => "conflict",
             Code::File => "file",
+            Code::Profile => "profile",
         }
     }
 }
@@ -161,6 +164,14 @@ impl Faults {
     pub(super) fn new(origin: &str, text: &str, mut faults: Vec<Fault>) -> Self {
         faults.sort_by_key(|fault| fault.at);
         Faults { origin: origin.to_owned(), text: text.to_owned(), list: faults }
+    }
+
+    /// The faults of a profile, if it has any.
+    #[must_use]
+    pub fn of_profile(origin: &str, text: &str) -> Option<Faults> {
+        let fault = |fault: profile::ProfileFault| Fault::new(Code::Profile, fault.message, fault.at, "here");
+        let list: Vec<Fault> = profile::faults(text).into_iter().map(fault).collect();
+        (!list.is_empty()).then(|| Faults::new(origin, text, list))
     }
 
     /// Each fault.

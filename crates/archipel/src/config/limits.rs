@@ -31,6 +31,8 @@ pub struct Limits {
     pub record_lifetime: Duration,
     /// Bytes of a request's body that are kept, to send it to a second site if the first fails.
     pub replay_bytes: usize,
+    /// Answers without a length that may be kept open, however long they pause.
+    pub streams: usize,
 }
 
 impl Default for Limits {
@@ -45,6 +47,7 @@ impl Default for Limits {
             records_per_sender: 1024,
             record_lifetime: Duration::from_mins(10),
             replay_bytes: 64 << 10,
+            streams: 1024,
         }
     }
 }
@@ -61,7 +64,9 @@ impl Limits {
             requests: count("requests", default.requests),
             requests_per_peer: count("requests_per_peer", default.requests_per_peer),
             records_per_sender: count("records_per_sender", default.records_per_sender),
-            // None at all is sensible: then no request with a body is sent a second time.
+            // None at all is sensible: then each pause of an answer is limited.
+            streams: table.count("streams", 0..=MOST, default.streams),
+            // Likewise: then no request with a body is sent a second time.
             replay_bytes: table.count("replay_bytes", 0..=MOST, default.replay_bytes),
             scope: scope::Limits {
                 text_bytes: table.count("scope_text_bytes", 1..=MOST, default.scope.text_bytes),

@@ -80,6 +80,9 @@ impl Client {
         let command = command(method, to, path, headers, body);
         let began = Instant::now();
         let mut request = Request::builder().method(method).uri(path).header("host", to.to_string());
+        if body.is_some() {
+            request = request.header("content-type", "application/json");
+        }
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -120,7 +123,7 @@ fn command(method: &str, to: SocketAddr, path: &str, headers: &[(&str, &str)], b
         command.push_str(&format!(" -H '{name}: {value}'"));
     }
     if let Some(body) = body {
-        command.push_str(&format!(" -d '{body}'"));
+        command.push_str(&format!(" -H 'Content-Type: application/json' -d '{body}'"));
     }
     format!("{command} http://{to}{path}")
 }

@@ -26,6 +26,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 
 use crate::config::Config;
+use crate::identity::IdentityInForce;
 pub use driver::Start;
 pub use kept::revoked;
 pub use view::View;
@@ -114,6 +115,7 @@ pub struct Members {
     commands: UnboundedSender<Command>,
     view: watch::Receiver<Arc<View>>,
     traffic: Arc<Traffic>,
+    identity: IdentityInForce,
 }
 
 /// What the thread is made of, until it starts.
@@ -131,13 +133,19 @@ impl Members {
         let (publish, view) = watch::channel(Arc::new(View::of_file(config)));
         let traffic = Arc::<Traffic>::default();
         let inbox = Inbox { commands: received, view: publish, traffic: Arc::clone(&traffic) };
-        (Members { commands, view, traffic }, inbox)
+        (Members { commands, view, traffic, identity: IdentityInForce::default() }, inbox)
     }
 
     /// The sites as they are known now.
     #[must_use]
     pub fn snapshot(&self) -> Arc<View> {
         Arc::clone(&self.view.borrow())
+    }
+
+    /// Who this site is to the others.
+    #[must_use]
+    pub fn identity(&self) -> &IdentityInForce {
+        &self.identity
     }
 
     /// What went over the wire.

@@ -21,11 +21,16 @@ pub struct Single {
 impl Single {
     /// With these services, and more tables in its configuration.
     pub fn start(services: &[(&str, SocketAddr)], more: &str) -> Single {
+        Single::start_in("route", services, more)
+    }
+
+    /// The same, in a mode.
+    pub fn start_in(mode: &str, services: &[(&str, SocketAddr)], tables: &str) -> Single {
         let home = tempfile::tempdir().unwrap();
         let authority = link::Authority::create("test").unwrap();
         authority.issue("Site1").unwrap().save(&home.path().join("identity")).unwrap();
-        let mut text = String::from(
-            "site = \"Site1\"\nprofile = \"rest\"\nidentity = \"identity\"\nstate = \"state\"\n\
+        let mut text = format!(
+            "site = \"Site1\"\nprofile = \"rest\"\nmode = \"{mode}\"\nidentity = \"identity\"\nstate = \"state\"\n\
              [link]\nlisten = \"127.0.0.1:0\"\n[peers.Site2]\naddress = \"127.0.0.1:1\"\n",
         );
         for (name, upstream) in services {
@@ -34,7 +39,7 @@ impl Single {
                  upstreams = [\"http://{upstream}\"]\n"
             ));
         }
-        text.push_str(more);
+        text.push_str(tables);
         Single { mesh: None, home, text }.restarted()
     }
 
@@ -54,6 +59,11 @@ impl Single {
 
     pub fn internal(&self, service: &str) -> SocketAddr {
         self.mesh.as_ref().unwrap().addresses(service, true)[0]
+    }
+
+    /// In observe mode: the calls with a known cause, and those without.
+    pub fn observed(&self) -> (u64, u64) {
+        self.mesh.as_ref().unwrap().observed()
     }
 
     fn stop(&mut self) {

@@ -36,6 +36,12 @@ pub enum Fault {
     NoSite,
     /// No site can have this name, for this reason.
     BadName(String, &'static str),
+    /// The certificate was not issued by the authority that is to issue it anew.
+    NotIssuedHere,
+    /// The certificate is of the first of these sites, and the one in its place of the second.
+    OtherSite(String, String),
+    /// The certificate in its place was issued later.
+    Older,
     /// A file is already there: nothing was written.
     Exists,
     /// The file cannot be written.
@@ -98,13 +104,24 @@ impl fmt::Display for Fault {
             ),
             Fault::Expired(date) => write!(
                 f,
-                "this certificate expired on {date}; issue a new one, or check the clock of this machine"
+                "this certificate expired on {date}; `archipel renew` issues a new one; or check the clock of this machine"
             ),
             Fault::NotYetValid(date) => {
                 write!(f, "this certificate is valid from {date} only; check the clock of this machine")
             }
             Fault::OtherAuthority => f.write_str(
                 "this certificate was not issued by the `ca.pem` beside it; use files of one authority, or issue the site again",
+            ),
+            Fault::NotIssuedHere => f.write_str(
+                "this certificate was not issued by this authority; use the directory that the site was made with, or make \
+                 the site anew with `archipel init`",
+            ),
+            Fault::OtherSite(found, expected) => write!(
+                f,
+                "the renewed certificate is that of `{found}`, and this is `{expected}`; ask for one with `archipel renew --request` here"
+            ),
+            Fault::Older => f.write_str(
+                "the certificate that is here was issued later than the renewed one; ask for another with `archipel renew --request` here",
             ),
             Fault::NoSite => f.write_str("this certificate names no site; issue one with `archipel init`"),
             Fault::BadName(name, why) => write!(f, "no site can be called {name:?}: {why}; choose another name"),

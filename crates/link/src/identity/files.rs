@@ -70,6 +70,21 @@ fn write_draft(path: &Path, file: &File<'_>) -> io::Result<()> {
     draft.sync_all()
 }
 
+/// Puts a file in the place of another, whole or not at all.
+pub(super) fn replace(path: &Path, content: &str) -> Result<(), IdentityError> {
+    let unwritable = |error: io::Error| IdentityError::new(Fault::Unwritable).at(path).because(error);
+    let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    let draft = path.with_file_name(format!(".{name}.{:x}", getrandom::u64().unwrap_or(0)));
+    let file = File { name: "", content, secret: false };
+    let replaced = write_draft(&draft, &file).and_then(|()| fs::rename(&draft, path));
+    replaced.map_err(|error| {
+        let _ = fs::remove_file(&draft);
+        unwritable(error)
+    })?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::File::open(directory).and_then(|directory| directory.sync_all()).map_err(unwritable)
+}
+
 /// The text of a file.
 pub(super) fn read(path: &Path) -> Result<String, IdentityError> {
     fs::read_to_string(path).map_err(|error| {

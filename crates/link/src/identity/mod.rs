@@ -2,6 +2,8 @@
 
 mod error;
 mod files;
+mod renew;
+mod validity;
 
 use std::fmt;
 use std::path::Path;
@@ -18,6 +20,8 @@ use x509_parser::prelude::{ASN1Time, FromDer, X509Certificate};
 
 pub use error::{Fault, IdentityError};
 use files::File;
+pub use renew::SiteCertificate;
+pub use validity::{Standing, Validity};
 
 use crate::certificate::{self, Certificate, Fingerprint};
 use crate::revoked::Revocation;
@@ -98,19 +102,7 @@ impl Authority {
         from: SystemTime,
         until: SystemTime,
     ) -> Result<Identity, IdentityError> {
-        let bad_name = |why| IdentityError::new(Fault::BadName(site.to_owned(), why));
-        let uri = name::to_uri(site).map_err(bad_name)?;
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, site);
-        params.subject_alt_names = vec![SanType::URI(uri.try_into().map_err(crypto)?)];
-        params.is_ca = IsCa::ExplicitNoCa;
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        params.use_authority_key_identifier_extension = true;
-        params.not_before = from.into();
-        params.not_after = until.min(self.until).into();
-        params.serial_number = Some(certificate::serial(SystemTime::now()));
+        let params = certificate_params(site, from, until.min(self.until))?;
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(crypto)?;
         let pem = params.signed_by(&key, &self.issuer).map_err(crypto)?.pem();
         let files = Pem { authority: self.pem.clone(), certificate: pem, key: key.serialize_pem() };
@@ -129,6 +121,28 @@ impl Authority {
     }
 }
 
+/// What the certificate of a site says.
+fn certificate_params(
+    site: &str,
+    from: SystemTime,
+    until: SystemTime,
+) -> Result<CertificateParams, IdentityError> {
+    let bad_name = |why| IdentityError::new(Fault::BadName(site.to_owned(), why));
+    let uri = name::to_uri(site).map_err(bad_name)?;
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, site);
+    params.subject_alt_names = vec![SanType::URI(uri.try_into().map_err(crypto)?)];
+    params.is_ca = IsCa::ExplicitNoCa;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    params.use_authority_key_identifier_extension = true;
+    params.not_before = from.into();
+    params.not_after = until.into();
+    params.serial_number = Some(certificate::serial(SystemTime::now()));
+    Ok(params)
+}
+
 /// Who a site is: its name, the certificate and key that prove it, and the authorities that it believes.
 pub struct Identity {
     site: String,
@@ -136,7 +150,7 @@ pub struct Identity {
     authorities: Vec<CertificateDer<'static>>,
     certificate: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,
-    until: SystemTime,
+    validity: Validity,
     issued: SystemTime,
     pem: Pem,
 }
@@ -171,14 +185,23 @@ impl Identity {
 
     /// Reads what [`Identity::save`] wrote, and checks that a peer would believe it.
     pub fn load(dir: &Path) -> Result<Identity, IdentityError> {
+        let identity = Identity::load_of_any_date(dir)?;
+        check_validity(&identity.certificate, &dir.join(SITE))?;
+        for authority in identity.issuers() {
+            check_validity(authority, &dir.join(CA))?;
+        }
+        Ok(identity)
+    }
+
+    /// Reads what [`Identity::save`] wrote, and checks that a peer would believe it at some time: whether it does now is
+    /// said by its [`Identity::validity`].
+    pub fn load_of_any_date(dir: &Path) -> Result<Identity, IdentityError> {
         let pem = Pem {
             authority: files::read(&dir.join(CA))?,
             certificate: files::read(&dir.join(SITE))?,
             key: files::read(&dir.join(SITE_KEY))?,
         };
-        let identity = Identity::parse(pem, dir)?;
-        identity.check(dir)?;
-        Ok(identity)
+        Identity::parse(pem, dir)?.trusted(dir)
     }
 
     /// Reads the files, without asking whether they can be believed.
@@ -187,24 +210,35 @@ impl Identity {
         let authorities = parse_certificates(&pem.authority, &dir.join(CA))?;
         let certificate = parse_certificate(&pem.certificate, &path)?;
         let key = parse_key(&pem.key, &dir.join(SITE_KEY))?;
-        validity(&certificate, &path)?;
-        let Certificate { site, issued, until, .. } =
+        let validity = times(&certificate, &path)?;
+        let Certificate { site, issued, .. } =
             Certificate::read(&certificate).ok_or_else(|| IdentityError::new(Fault::NoSite).at(&path))?;
-        Ok(Identity { site, authorities, certificate, key, until, issued, pem })
+        Ok(Identity { site, authorities, certificate, key, validity, issued, pem })
     }
 
-    fn check(&self, dir: &Path) -> Result<(), IdentityError> {
-        let path = dir.join(SITE);
-        let mut other = IdentityError::new(Fault::OtherAuthority).at(&path);
-        check_validity(&self.certificate, &path)?;
+    /// The same, once its key is known to be its own and its issuer to be one of its authorities. It counts no longer than
+    /// that.
+    fn trusted(self, dir: &Path) -> Result<Identity, IdentityError> {
         check_key(&self.certificate, &self.key, &dir.join(SITE_KEY))?;
-        for authority in &self.authorities {
-            match tls::check_issued(&self.certificate, authority) {
-                Ok(()) => return check_validity(authority, &dir.join(CA)).map(|_| ()),
-                Err(error) => other = other.because(error),
+        let Some(issuer) = self.issuers().next() else {
+            let mut other = IdentityError::new(Fault::OtherAuthority).at(&dir.join(SITE));
+            for authority in &self.authorities {
+                if let Err(error) = tls::check_issued(&self.certificate, authority) {
+                    other = other.because(error);
+                }
             }
-        }
-        Err(other)
+            return Err(other);
+        };
+        let validity = self.validity.no_longer_than(times(issuer, &dir.join(CA))?);
+        Ok(Identity { validity, ..self })
+    }
+
+    /// Those of its authorities that issued it: one, as a rule.
+    fn issuers(&self) -> impl Iterator<Item = &CertificateDer<'static>> {
+        self.authorities
+            .iter()
+            .filter(|authority| tls::check_issued(&self.certificate, authority).is_ok())
+            .take(1)
     }
 
     /// The site's name.
@@ -224,7 +258,13 @@ impl Identity {
     /// When peers stop believing this identity.
     #[must_use]
     pub fn valid_until(&self) -> SystemTime {
-        self.until
+        self.validity.until
+    }
+
+    /// From when until when peers believe it.
+    #[must_use]
+    pub fn validity(&self) -> Validity {
+        self.validity
     }
 
     /// When the authority issued it, to the microsecond: what a [`Revocation`] is compared with. (One that
@@ -298,6 +338,15 @@ fn validity(certificate: &CertificateDer<'_>, path: &Path) -> Result<(ASN1Time, 
     let (_, certificate) = X509Certificate::from_der(certificate)
         .map_err(|error| IdentityError::new(Fault::Malformed).at(path).because(error))?;
     Ok((certificate.validity.not_before, certificate.validity.not_after))
+}
+
+/// The same, as moments.
+fn times(certificate: &CertificateDer<'_>, path: &Path) -> Result<Validity, IdentityError> {
+    let moment = |time: ASN1Time| {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(time.timestamp().try_into().unwrap_or(0))
+    };
+    let (from, until) = validity(certificate, path)?;
+    Ok(Validity { from: moment(from), until: moment(until) })
 }
 
 /// Until when the certificate is valid, if it is valid now.

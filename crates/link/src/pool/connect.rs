@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -38,6 +38,8 @@ const LONGEST_TOLD: u64 = 16;
 pub(super) struct ConnectError {
     pub(super) step: &'static str,
     pub(super) timeout: bool,
+    /// The peer was asked at all.
+    pub(super) is_attempt: bool,
     /// The peer speaks no version that this site speaks.
     pub(super) misfit: Option<Misfit>,
     pub(super) source: Option<BoxError>,
@@ -45,11 +47,21 @@ pub(super) struct ConnectError {
 
 impl ConnectError {
     fn new(step: &'static str, source: impl Into<BoxError>) -> ConnectError {
-        ConnectError { step, timeout: false, misfit: None, source: Some(source.into()) }
+        ConnectError { step, timeout: false, is_attempt: true, misfit: None, source: Some(source.into()) }
+    }
+
+    /// Refuses to connect with an identity that no peer would believe.
+    fn unless_valid(tls: &ToSite) -> Result<(), ConnectError> {
+        match tls.validity.fault(SystemTime::now()) {
+            None => Ok(()),
+            Some(why) => {
+                Err(ConnectError { is_attempt: false, ..ConnectError::new("the link is closed", why) })
+            }
+        }
     }
 
     fn timeout(step: &'static str) -> ConnectError {
-        ConnectError { step, timeout: true, misfit: None, source: None }
+        ConnectError { step, timeout: true, is_attempt: true, misfit: None, source: None }
     }
 
     fn misfit(misfit: Misfit) -> ConnectError {
@@ -59,8 +71,12 @@ impl ConnectError {
 
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = if self.timeout { "no answer in time" } else { "failed" };
-        write!(f, "{}: {what}", self.step)?;
+        f.write_str(self.step)?;
+        if self.timeout {
+            f.write_str(": no answer in time")?;
+        } else if self.is_attempt {
+            f.write_str(": failed")?;
+        }
         // A peer's state keeps this text only, and the cause is what an operator needs.
         self.source.as_ref().map_or(Ok(()), |source| write!(f, ": {source}"))
     }
@@ -93,6 +109,7 @@ pub(super) async fn small(
     tls: &ToSite,
     settings: &Settings,
 ) -> Result<Connected, ConnectError> {
+    ConnectError::unless_valid(tls)?;
     let step = "connecting";
     let stream = timeout(settings.connect_timeout, tcp(address, settings.source))
         .await
@@ -127,6 +144,7 @@ pub(super) async fn small(
 
 /// An HTTP/1.1 connection, driven until its end.
 pub(super) async fn long(address: &str, tls: &ToSite, settings: &Settings) -> Result<Long, ConnectError> {
+    ConnectError::unless_valid(tls)?;
     let stream = timeout(settings.connect_timeout, tcp(address, settings.source))
         .await
         .map_err(|_| ConnectError::timeout("connecting"))??;

@@ -37,6 +37,8 @@ pub enum Kind {
     TooMany,
     /// There is no connection, and none could be made.
     Unreachable,
+    /// This site's own identity is out of its dates: it connects to nobody.
+    Closed,
     /// The peer did not answer in time: to a handshake (never sent), or to a ping.
     Timeout,
     /// The peer refused the request before it looked at it.
@@ -109,13 +111,17 @@ impl fmt::Display for SendError {
             Kind::UnknownSite => "is not a known peer",
             Kind::Invalid => "cannot be sent this request",
             Kind::TooMany => "has as many requests in flight as its limit allows",
-            Kind::Unreachable => "cannot be reached",
+            Kind::Unreachable | Kind::Closed => "cannot be reached",
             Kind::Timeout => "did not answer in time",
             Kind::Refused => "refused the request",
             Kind::Reset => "cut the connection",
             Kind::Body => "was not sent the whole body of the request",
         };
         write!(f, "site {:?} {what}", self.site)?;
+        // It is this site's own fault, and whoever asked is to tell its operator.
+        if let (Kind::Closed, Some(why)) = (self.kind, &self.source) {
+            write!(f, ": {why}")?;
+        }
         match self.sent {
             Sent::No => f.write_str(" (not executed there)"),
             Sent::Maybe => f.write_str(" (it may have been executed there)"),

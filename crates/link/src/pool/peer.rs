@@ -66,7 +66,7 @@ pub(super) struct Peer {
     on_demand: Cell<bool>,
     retired: Cell<bool>,
     used: Cell<Instant>,
-    last_error: RefCell<Option<(String, bool)>>,
+    last_error: RefCell<Option<(String, Kind)>>,
     misfit: Cell<Option<Misfit>>,
     measured: RefCell<VecDeque<Duration>>,
 }
@@ -203,21 +203,24 @@ impl Peer {
 
     fn unreachable(&self) -> SendError {
         match self.last_error.borrow().clone() {
-            Some((error, true)) => SendError::unsent(Kind::Timeout, &self.site).because(error),
-            Some((error, false)) => SendError::unsent(Kind::Unreachable, &self.site).because(error),
+            Some((error, kind)) => SendError::unsent(kind, &self.site).because(error),
             None => SendError::unsent(Kind::Unreachable, &self.site),
         }
     }
 
     pub(super) fn failed(&self, error: &ConnectError) {
         self.wrong(error.to_string(), error.timeout);
+        if !error.is_attempt {
+            self.last_error.replace(Some((error.to_string(), Kind::Closed)));
+        }
         self.misfit.set(error.misfit);
     }
 
     /// Something went wrong, by silence or otherwise.
     pub(super) fn wrong(&self, what: String, silence: bool) {
         self.misfit.take();
-        self.last_error.replace(Some((what, silence)));
+        let kind = if silence { Kind::Timeout } else { Kind::Unreachable };
+        self.last_error.replace(Some((what, kind)));
     }
 
     /// The peer has answered, after so long.

@@ -2,7 +2,7 @@
 
 use profile::Next;
 
-use super::{Merger, Phase, Progress, begin};
+use super::{Merger, Phase, Progress};
 use crate::envelope::{self, Told};
 use crate::error::Broken;
 use crate::item::Item;
@@ -45,6 +45,9 @@ impl Merger {
             if self.slots.len() > 1 {
                 return Err(Broken::ValuesPaged);
             }
+        }
+        if let Some(slot) = self.slots.iter().find(|slot| slot.is_open() && slot.is_lost_for_more) {
+            return Err(Broken::NextUnknown { source: slot.source });
         }
         self.finish();
         self.phase = Phase::Done;
@@ -126,22 +129,37 @@ impl Merger {
     /// The slots that are read to their end for what is beside the items.
     pub(super) fn drained(&self) -> Vec<usize> {
         let open = (0..self.slots.len()).filter(|index| self.slots.get(*index).is_some_and(Slot::is_open));
-        let most = match (&self.shape, self.list.sum.is_empty()) {
-            (Shape::Array, _) => 0,
-            (Shape::Member(_), true) => 1,
-            (Shape::Member(_), false) => usize::MAX,
+        let most = match &self.shape {
+            shape if !shape.has_envelope() => 0,
+            _ if self.has_sums() => usize::MAX,
+            _ => 1,
         };
         open.take(most).collect()
+    }
+
+    /// Whether there is anything beside the items to be made of all sources'. What the first does not have is not.
+    fn has_sums(&self) -> bool {
+        let first = self.slots.iter().find(|slot| slot.is_open());
+        let of_all: Vec<&str> =
+            self.list.sum.iter().chain(&self.list.join).filter_map(|path| path.split('.').next()).collect();
+        first.is_some_and(|slot| slot.lane.members.iter().any(|(name, _)| of_all.contains(&name.as_str())))
     }
 
     fn finish(&mut self) {
         let next = self.next();
         if self.items == 0 {
-            begin(&self.shape, &mut self.out);
+            self.shape.begin(&mut self.out);
         }
-        self.out.push(b']');
-        if self.shape != Shape::Array {
+        self.shape.end(&mut self.out);
+        if self.shape.has_envelope() {
             let drained = self.drained();
+            if let Shape::Inner(..) = self.shape {
+                let first = drained.first().and_then(|index| self.slots.get(*index));
+                first.iter().flat_map(|slot| &slot.lane.inner).for_each(|(name, raw)| {
+                    envelope::member(name, raw, &mut self.out);
+                });
+                self.out.push(b'}');
+            }
             let members =
                 drained.iter().filter_map(|index| self.slots.get(*index)).map(|slot| &slot.lane.members);
             let all: Vec<&envelope::Members> = members.collect();

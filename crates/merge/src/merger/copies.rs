@@ -35,6 +35,8 @@ pub(super) struct Copies {
     told: BTreeSet<String>,
     /// Texts and numbers that were told, and how long they are together.
     values: BTreeSet<String>,
+    /// Names of items that were told, where items have names.
+    names: BTreeSet<String>,
     value_bytes: usize,
 }
 
@@ -65,6 +67,7 @@ impl Merger {
     pub(super) fn fix_tellers(&mut self) {
         self.copies.told.clear();
         self.copies.values.clear();
+        self.copies.names.clear();
         self.copies.value_bytes = 0;
         self.copies.tellers = self.page.tellers.clone();
         let marks = |slot: &crate::slot::Slot| slot.is_open() && slot.unconfirmed.is_some();
@@ -108,6 +111,15 @@ impl Copies {
             self.value_bytes -= length;
         }
         Ok(is_new)
+    }
+
+    /// Notes the name of an item. Whether no other has it.
+    pub(super) fn is_new_name(&mut self, name: &str, limits: &Limits) -> Result<bool, Broken> {
+        self.value_bytes += name.len();
+        if self.names.len() >= limits.unique_items || self.value_bytes > limits.held_bytes {
+            return Err(Broken::Values);
+        }
+        Ok(self.names.insert(name.to_owned()))
     }
 
     pub(super) fn has_values(&self) -> bool {

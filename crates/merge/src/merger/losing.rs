@@ -65,6 +65,7 @@ impl Merger {
         self.fix_tellers();
         self.logged = 0;
         self.items = 0;
+        self.before = self.page.before;
         self.out.clear();
         self.ready.clear();
         self.unready = (0..self.slots.len()).rev().collect();

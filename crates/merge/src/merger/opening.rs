@@ -1,5 +1,7 @@
 //! The start of the answer: all sources have answered or failed, and the first tells what they answer.
 
+use std::rc::Rc;
+
 use bytes::Bytes;
 use profile::Next;
 
@@ -42,7 +44,11 @@ impl Merger {
             self.phase = self.without_json();
             return Ok(Progress::Going);
         };
+        self.as_api(index);
         let Some(slot) = self.slots.get_mut(index) else { return Err(Broken::Nothing) };
+        if slot.json == Json::Lines {
+            return self.start(Shape::Lines).map(|()| Progress::Going);
+        }
         // Nothing was taken of it yet: reading it early has told.
         if let Some(early) = slot.early.as_ref().filter(|early| early.is_sure && slot.raw.is_empty()) {
             let shape = early.shape.clone();
@@ -75,6 +81,14 @@ impl Merger {
         Ok(Progress::Going)
     }
 
+    /// JSON:API says itself how its lists look.
+    fn as_api(&mut self, index: usize) {
+        let is_api = self.slots.get(index).is_some_and(|slot| slot.json == Json::Api);
+        if is_api && self.list.items.is_none() {
+            self.list = Rc::new(self.list.as_json_api());
+        }
+    }
+
     /// No source that is left has JSON: that is no list but a resource, if it is anything.
     fn without_json(&self) -> Phase {
         let shapeless = |slot: &Slot| slot.is_open() || slot.status == Status::Failed(Fault::Shape);
@@ -92,7 +106,8 @@ impl Merger {
         for index in 0..self.slots.len() {
             let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.is_open()) else { continue };
             slot.raw = Vec::new();
-            if slot.json == Json::No {
+            let other = (slot.json == Json::Lines) != (shape == Shape::Lines) && slot.json != Json::Unsaid;
+            if slot.json == Json::No || other {
                 self.lose(index, Fault::Shape)?;
             } else {
                 read += slot.early.as_ref().map_or(0, |early| early.bytes);
@@ -103,7 +118,7 @@ impl Merger {
         self.out.reserve((read + read / 4).min(self.limits.first_bytes + CHUNK_BYTES));
         let only_header = |way: &Next| matches!(way, Next::Header(_));
         let by_header = self.list.paging.as_ref().is_some_and(|paging| paging.next.iter().all(only_header));
-        let linked = by_header || self.list.paging.is_some() && shape == Shape::Array;
+        let linked = by_header || self.list.paging.is_some() && !shape.has_envelope();
         let has_link = |slot: &Slot| slot.is_open() && slot.link.is_some();
         let may_link = self.list.paging.as_ref().is_some_and(|paging| paging.next.iter().any(only_header));
         self.hold = linked && self.page.paged || may_link && self.slots.iter().any(has_link);

@@ -75,17 +75,22 @@ impl Key {
     /// The key in a form.
     #[must_use]
     pub fn write(self, form: Form) -> String {
-        let bytes = (u128::from(self.nonce) << 64 | u128::from(self.mac)).to_be_bytes();
-        let (prefix, dashes): (_, &[usize]) = match form {
-            Form::Hex => ("", &[]),
-            Form::Uuid => ("", &[4, 6, 8, 10]),
-            Form::ReqUuid => ("req-", &[4, 6, 8, 10]),
-        };
-        let mut text = String::with_capacity(prefix.len() + 2 * bytes.len() + dashes.len());
-        text.push_str(prefix);
-        hex::push(&mut text, &bytes, dashes);
-        text
+        write(u128::from(self.nonce) << 64 | u128::from(self.mac), form)
     }
+}
+
+/// 128 bits in a form.
+pub(super) fn write(bits: u128, form: Form) -> String {
+    let bytes = bits.to_be_bytes();
+    let (prefix, dashes): (_, &[usize]) = match form {
+        Form::Hex => ("", &[]),
+        Form::Uuid => ("", &[4, 6, 8, 10]),
+        Form::ReqUuid => ("req-", &[4, 6, 8, 10]),
+    };
+    let mut text = String::with_capacity(prefix.len() + 2 * bytes.len() + dashes.len());
+    text.push_str(prefix);
+    hex::push(&mut text, &bytes, dashes);
+    text
 }
 
 fn bits(form: Form, text: &[u8]) -> Option<u128> {

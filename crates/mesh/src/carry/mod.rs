@@ -8,13 +8,14 @@
 //! shows that a key was not handed on.
 //!
 //! In the order in which a request meets them: `find` (what it carries, taken out of it), `path`, `members`
-//! (lists such as `tracestate`), `percent`, `key`, `hex`, `sender`, `records`, `tokens`, `hand_on`, `trace`. There is
+//! (lists such as `tracestate`), `percent`, `key`, `hex`, `sender`, `session`, `records`, `tokens`, `hand_on`, `trace`, `identify`. There is
 //! no socket, clock or randomness here: time is a duration since any fixed start, the same for all calls.
 
 mod error;
 mod find;
 mod hand_on;
 mod hex;
+mod identify;
 mod key;
 mod members;
 mod names;
@@ -22,6 +23,7 @@ mod path;
 mod percent;
 mod records;
 mod sender;
+pub(crate) mod session;
 mod tokens;
 mod trace;
 
@@ -65,9 +67,9 @@ impl Carry {
         self.names.has(name)
     }
 
-    /// Whether the target of a request carries a scope.
+    /// Whether the target of a request carries a scope, or the site of a session.
     pub(crate) fn is_in_target(target: &[u8]) -> bool {
-        path::is_scoped(target)
+        path::is_scoped(target) || session::is_marked(target)
     }
 
     /// The keys that were handed on.

@@ -42,6 +42,20 @@ pub(super) fn encode(text: &str) -> String {
     encoded
 }
 
+/// A text as a value in a query: all but what stands for itself there is encoded.
+pub(super) fn encode_query(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
 fn byte([high, low]: [u8; 2]) -> Option<u8> {
     let digit = |byte| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     Some(digit(high)? << 4 | digit(low)?)

@@ -108,10 +108,12 @@ pub(crate) async fn leg(
     if let Ok(response) = &answer {
         walk.note_issued(response);
     }
+    let (streams, most) = (&walk.core.shared.streams, walk.state.settings().limits.streams);
     let mut response = match answer {
         Ok(response) => upgrade::carry_out(response, walk.switch),
         Err(failure) => not_executed(failure, &walk),
     };
+    response.body_mut().may_stream(streams, most);
     response.body_mut().hold(Rc::new((ticket, walk.ticket)));
     response
 }

@@ -224,6 +224,11 @@ impl Rewritten {
         Rewritten { rewriter, body: Box::new(body), ready: VecDeque::new(), last: None, ended: false }
     }
 
+    /// The answer as the service gives it.
+    pub(crate) fn body(&mut self) -> &mut AnswerBody {
+        &mut self.body
+    }
+
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         loop {
             if let Some(bytes) = self.ready.pop_front() {

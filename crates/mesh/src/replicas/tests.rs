@@ -141,6 +141,7 @@ fn settings(upstream: SocketAddr, credential: bool) -> Settings {
             records_per_sender: 100,
             record_lifetime: Duration::from_mins(1),
             replay_bytes: 1000,
+            streams: 16,
         },
         timeouts: Timeouts {
             header: while_busy,
@@ -271,6 +272,7 @@ impl Stage {
             in_flight: 0.into(),
             local: 0.into(),
             away: 0.into(),
+            streams: Arc::default(),
             peers: std::sync::Mutex::default(),
             started: tokio::time::Instant::now(),
             replicas: Some(Replicas { known, orders, counts: Arc::default(), spool: Arc::default() }),

@@ -5,11 +5,14 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use http1guard::{Body, Chunks, Limits, Piece};
+use outside::net::keep_alive;
+use tokio::io::Interest;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 
 use super::answer::Framing;
@@ -19,6 +22,7 @@ use super::pipes::{MOVED_BYTES, Pipe, Pipes};
 use super::wire::{LAST_CHUNK, fill, put_chunk, write, write_both};
 use crate::alarm::Alarm;
 use crate::inflow::Fault;
+use crate::streams::{OpenStream, Streams};
 
 /// A body up to this is copied behind its head: that takes less than to write from two places.
 const PIECE_BYTES: usize = 2 << 10;
@@ -215,6 +219,9 @@ pub(super) struct Download<'d, 'a> {
     /// More trailers are no answer's.
     pub(super) most_trailers: usize,
     pub(super) alarm: &'d Alarm,
+    /// Without a length, it may be kept open: where that is counted, and how many may be.
+    pub(super) streams: (&'d Arc<Streams>, usize),
+    pub(super) open: Option<OpenStream>,
 }
 
 impl Download<'_, '_> {
@@ -287,7 +294,7 @@ impl Download<'_, '_> {
                 return Ok(());
             }
             self.buffer.grow(u64::MAX, filled);
-            self.read().await?;
+            self.read_on().await?;
         }
     }
 
@@ -300,13 +307,44 @@ impl Download<'_, '_> {
             }
             self.flush(out, b"").await?;
             self.buffer.grow(u64::MAX, filled);
-            match self.read().await {
+            match self.read_on().await {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
                 Err(error) => return Err(error),
             }
         }
         self.flush(out, LAST_CHUNK).await
+    }
+
+    /// Reads on in an answer without a length. One that its service keeps open lives as long as both ends do.
+    async fn read_on(&mut self) -> io::Result<()> {
+        if self.open.is_none() {
+            match self.read().await {
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
+                read => return read,
+            }
+        }
+        Box::pin(self.stay_open()).await
+    }
+
+    async fn stay_open(&mut self) -> io::Result<()> {
+        if self.open.is_none() {
+            let (streams, most) = self.streams;
+            self.open = Some(streams.open(most).ok_or(io::ErrorKind::TimedOut)?);
+            keep_alive(self.from.as_ref());
+            keep_alive(self.to.as_ref());
+        }
+        self.alarm.set_at(None);
+        tokio::select! {
+            biased;
+            count = fill(self.from, &mut self.buffer, self.alarm) => match count? {
+                0 => Err(io::ErrorKind::UnexpectedEof.into()),
+                _ => Ok(()),
+            },
+            gone = self.to.as_ref().ready(Interest::ERROR) => {
+                Err(gone.err().unwrap_or_else(|| io::ErrorKind::ConnectionReset.into()))
+            }
+        }
     }
 
     async fn flush(&mut self, out: &mut Vec<u8>, after: &[u8]) -> io::Result<()> {

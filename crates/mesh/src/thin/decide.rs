@@ -158,6 +158,8 @@ impl<'c> NewWay<'c, '_> {
                 core.counts.unscoped.add(1);
                 (None, None)
             }
+            // The answer may begin a session, which lives here from then on.
+            Route::Scoped(..) if settings.profile.has_sessions(&service.name) => return Decision::HandOver,
             Route::Scoped(carried, plan) if matches!(&*plan, Plan::Site(site) if *site == settings.site) => {
                 parts.headers.remove(STRICT);
                 (Some(asker.scoped(&parts, &carried, &plan)), Some(carried))

@@ -131,7 +131,9 @@ async fn carry_out(
     let last = teller.ends(out);
     let (from, to, alarm) = (&mut from_service, &mut to_client, teller.alarm);
     let most_trailers = most_headers.max(HEADERS_ON_STACK);
-    let download = Download { from, to, buffer, pause: times.body_idle, most_trailers, alarm };
+    let streams = (&seat.core.shared.streams, going.state.settings().limits.streams);
+    let download =
+        Download { from, to, buffer, pause: times.body_idle, most_trailers, alarm, streams, open: None };
     let Ok(Ok(clean)) = sending.alongside(pin!(download.run(out, answer.framing))).await else {
         return Then::Close;
     };

@@ -16,7 +16,13 @@ pub(crate) struct Rewound {
 
 impl Rewound {
     pub(crate) fn new(stream: TcpStream, read: Bytes) -> Rewound {
+        // Who comes on this path may wait long for something.
+        outside::net::keep_alive(&stream);
         Rewound { read, stream }
+    }
+
+    pub(crate) fn stream(&self) -> &TcpStream {
+        &self.stream
     }
 }
 

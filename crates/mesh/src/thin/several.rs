@@ -14,6 +14,7 @@ use http::{Request, StatusCode, Uri};
 use http_body::{Body as _, Frame};
 use http1guard::{Body, Head};
 use hyper::ext::ReasonPhrase;
+use outside::net::keep_alive;
 use scope::Plan;
 use tokio::net::tcp::WriteHalf;
 
@@ -21,9 +22,11 @@ use super::answer::Framing;
 use super::exchange::{Teller, Then};
 use super::request::{method, split_line};
 use super::wire::{CHUNKED, LAST_CHUNK, put_chunk, put_fields, put_length, put_status, write_both};
+use crate::BoxError;
 use crate::body::AnswerBody;
 use crate::handle;
 use crate::inflow::Incoming;
+use crate::streams;
 use crate::upstream::decimal;
 
 /// Whether the walk asks several sites for this plan, none of which tells of interim answers.
@@ -146,12 +149,29 @@ impl Telling<'_, '_> {
         let mut next = poll_fn(|context| Poll::Ready(Pin::new(&mut *body).poll_frame(context))).await;
         if next.is_pending() {
             self.flush(b"").await?;
-            next = Poll::Ready(poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await);
+            next = Poll::Ready(self.awaited(body).await?);
         }
         match next {
             Poll::Ready(next) => next.transpose().map_err(io::Error::other),
             Poll::Pending => Ok(None),
         }
+    }
+
+    /// The next of a body that is waited for; an error if the client of a stream is gone meanwhile.
+    async fn awaited(&mut self, body: &mut AnswerBody) -> io::Result<Option<Result<Frame<Bytes>, BoxError>>> {
+        let (to, mut looks) = (self.to.as_ref(), streams::looks());
+        poll_fn(|context| {
+            let next = Pin::new(&mut *body).poll_frame(context);
+            let now = streams::looks();
+            if next.is_pending() && std::mem::replace(&mut looks, now) != now {
+                keep_alive(to);
+                if let Some(fault) = to.take_error().ok().flatten() {
+                    return Poll::Ready(Err(fault));
+                }
+            }
+            next.map(Ok)
+        })
+        .await
     }
 
     /// Writes what there is, and this.

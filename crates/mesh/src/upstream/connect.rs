@@ -10,7 +10,7 @@ use std::time::Duration;
 use http_body::Body;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
-use outside::net::{TcpStream, into_system};
+use outside::net::{TcpStream, into_system, keep_alive, system};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
@@ -99,6 +99,9 @@ async fn tcp(target: &Target) -> io::Result<TcpStream> {
 
 async fn stream(target: &Target) -> io::Result<Stream> {
     let tcp = tcp(target).await?;
+    if let Some(tcp) = system(&tcp) {
+        keep_alive(tcp);
+    }
     let Some(tls) = &target.tls else { return Ok(Stream::Plain(tcp)) };
     let name = ServerName::try_from(host(target).to_owned()).map_err(io::Error::other)?;
     let tls = TlsConnector::from(Arc::clone(tls)).connect(name, tcp).await?;

@@ -111,3 +111,73 @@ fn one_site_alone_says_its_quota_itself_and_all_full_is_unavailable() {
     answer.assert_problem(503, "no-site-answered");
     assert!(sites(&answer).contains("\"A\";status=403") && sites(&answer).contains("\"B\";status=403"));
 }
+
+/// What the sites have of images, by name.
+fn images(names: [&[&str]; 3]) -> [Upstream; 3] {
+    names.map(|own| {
+        let own: Vec<String> = own.iter().map(|name| (*name).to_owned()).collect();
+        Upstream::serving(move |request| {
+            let wanted =
+                request.line.split_once("name=").map(|(_, rest)| rest.split([' ', '&']).next().unwrap());
+            let found = own.iter().filter(|name| wanted.is_none_or(|wanted| wanted == *name));
+            let found: Vec<_> = found.map(|name| serde_json::json!({ "id": name, "name": name })).collect();
+            answer(
+                "200 OK",
+                &serde_json::json!({ "images": found, "schema": "/v2/schemas/images" }).to_string(),
+            )
+            .into()
+        })
+    })
+}
+
+fn glance(settings: &mut Settings) {
+    settings.profile = Profile::named("openstack").unwrap();
+}
+
+#[test]
+fn lookup_goes_on_where_a_site_has_nothing_of_that_name() {
+    let [a, b, c] = images([&["other"], &["cirros"], &["cirros"]]);
+    let isles = Isles::tuned([&a, &b, &c], glance);
+    let ask = |scope: &str, query: &str| isles.ask(scope, &format!("GET /v2/images?{query}"), "");
+    for scope in ["A ; B", "A | B", "(A ; B) | A", "within(5s, A) ; B"] {
+        let found = ask(scope, "name=cirros");
+        assert_eq!(found.status(), 200, "{scope} {}", found.text());
+        assert!(found.text().contains("\"cirros\""), "{scope} {}", found.text());
+        assert!(sites(&found).contains("\"A\";status=200"), "{}", sites(&found));
+    }
+    // A list of all is what it is, and so is a later page.
+    assert!(ask("A ; B", "visibility=public").text().contains("other"));
+    // No site is missing that has none of it.
+    for strict in ["", "X-Scope-Strict: true\r\n"] {
+        let merged = isles.ask("*", "GET /v2/images?name=cirros", strict);
+        assert_eq!(
+            (merged.status(), merged.text().matches("\"cirros\"").count()),
+            (200, 4),
+            "{}",
+            merged.text()
+        );
+        assert_eq!(merged.field("warning"), None);
+    }
+    let found = ask("A ^ B", "name=cirros");
+    assert!(found.text().contains("\"cirros\""), "{}", found.text());
+}
+
+#[test]
+fn lookup_that_finds_nothing_anywhere_is_an_empty_list() {
+    let [a, b, c] = images([&[], &["x"], &[]]);
+    let isles = Isles::tuned([&a, &b, &c], glance);
+    for scope in ["A ; B", "B | A", "A & B", "*", "A ^ B", "(A & B) ; C"] {
+        let none = isles.ask(scope, "GET /v2/images?name=cirros", "");
+        let body = r#"{"images":[],"schema":"/v2/schemas/images"}"#;
+        assert_eq!((none.status(), none.text().as_str()), (200, body), "{scope}");
+        assert_eq!(none.field("warning"), None);
+    }
+    let missing = Isles::at([a.address(), crate::harness::nowhere(), c.address()], glance);
+    let partial = missing.ask("A & B", "GET /v2/images?name=cirros", "");
+    assert_eq!(partial.status(), 200, "{}", partial.text());
+    assert!(partial.field("warning").unwrap_or_default().starts_with("299 "), "{partial:?}");
+    for (scope, strict) in [("A & B", "X-Scope-Strict: true\r\n"), ("A ; B", "")] {
+        let refused = missing.ask(scope, "GET /v2/images?name=cirros", strict);
+        refused.assert_problem(503, "no-site-answered");
+    }
+}

@@ -349,3 +349,58 @@ fn undeclared_answer_names_its_site_and_is_an_error_to_who_is_strict() {
     assert_eq!(one.status(), 200, "{}", one.text());
     assert_eq!(one.field("scope-sites").unwrap().matches(";answer").count(), 1);
 }
+
+#[test]
+fn totals_in_headers_are_summed_where_every_site_has_one() {
+    let of = |id: u32, total: &str| {
+        Upstream::answering(
+            &answer(&format!("[{{\"id\": {id}}}]")).replace("X-Own: ", &format!("{total}X-Own: ")),
+        )
+    };
+    let (a, b, c) = (of(1, "X-Total-Count: 40\r\n"), of(2, "X-Total-Count: 2\r\n"), of(3, ""));
+    let isles = Isles::new([&a, &b, &c]);
+    let merged = isles.ask("A & B", "GET /carts", "");
+    assert_eq!((items(&merged).len(), merged.field("x-total-count").as_deref()), (2, Some("42")));
+    assert_eq!(isles.ask("*", "GET /carts", "").field("x-total-count"), None, "nobody knows it");
+    assert_eq!(isles.ask("A", "GET /carts", "").field("x-total-count").as_deref(), Some("40"));
+    isles.ask("A & B", "GET /carts?page=2", "").assert_problem(422, "not-mergeable");
+}
+
+#[test]
+fn page_by_its_number_is_made_of_all_sites() {
+    let profile = profile::Profile::read(
+        "description = 'x'\n[lists]\ntag = 'scope_site'\nsort = { default = ['id'] }\n\
+         paging = { limit = '_limit', page = '_page', largest = 10, next = [{ header = 'link' }], guess = true }",
+    )
+    .unwrap();
+    // As json-server does.
+    let serve = |first: usize| {
+        Upstream::serving(move |request| {
+            let number = |name: &str| {
+                let query = request.line.split(['?', ' ']).nth(2).unwrap_or_default();
+                query.split('&').find_map(|pair| pair.strip_prefix(name)?.parse::<usize>().ok())
+            };
+            let (page, limit) = (number("_page=").unwrap_or(1), number("_limit=").unwrap_or(usize::MAX));
+            let all = (0..7).map(|n| json!({ "id": 2 * n + first }));
+            let told: Vec<Value> = all.skip((page - 1).saturating_mul(limit)).take(limit).collect();
+            answer(&json!(told).to_string()).into()
+        })
+    };
+    let [a, b, c] = [serve(0), serve(1), serve(100)];
+    let isles = Isles::tuned([&a, &b, &c], |settings| settings.profile = profile.clone());
+    let page = isles.ask("A & B", "GET /carts?_page=2&_limit=3", "");
+    assert_eq!(items(&page), ["B:3", "A:4", "B:5"]);
+    let mut told = Vec::new();
+    let mut target = "/carts?_limit=4".to_owned();
+    for _ in 0..9 {
+        let page = isles.ask("A & B", &format!("GET {target}"), "");
+        told.extend(items(&page));
+        let Some(link) = page.field("link") else { break };
+        target = format!("/carts{}", link.split("/carts").nth(1).unwrap().split('>').next().unwrap());
+    }
+    assert_eq!(told.len(), 14, "{told:?}");
+    assert_eq!(told[12..], ["A:12", "B:13"]);
+    let far = isles.ask("A & B", "GET /carts?_page=4&_limit=3", "");
+    far.assert_problem(422, "not-mergeable");
+    assert!(far.text().contains("the first 12 items of each"), "{}", far.text());
+}

@@ -48,9 +48,13 @@ mod paging;
 mod replicas;
 #[path = "../http/resources.rs"]
 mod resources;
+#[path = "../http/sessions.rs"]
+mod sessions;
 mod several;
 #[path = "../http/standing.rs"]
 mod standing;
+#[path = "../http/streams.rs"]
+mod streams;
 #[path = "../http/timeouts.rs"]
 mod timeouts;
 #[path = "../http/tls.rs"]

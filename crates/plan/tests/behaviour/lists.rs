@@ -30,6 +30,22 @@ fn a_list_without_a_site_is_partial_however_it_failed() {
 }
 
 #[test]
+fn a_site_with_nothing_of_what_was_looked_up_is_not_missing() {
+    for strict in [false, true] {
+        let stage = |plan| if strict { Stage::strict(plan) } else { Stage::list(plan) };
+        let mut mixed = stage("A & B");
+        assert_eq!(mixed.did(), "send A, send B");
+        assert_eq!(mixed.answers("A", 299), "cancel A");
+        assert_eq!(mixed.answers("B", 200), "merge (B)");
+        let mut none = stage("(A & B) ; C");
+        assert_eq!(none.did(), "send A, send B");
+        assert_eq!(none.answers("B", 299), "cancel B");
+        assert_eq!(none.answers("A", 299), "cancel A, send C");
+        assert_eq!(none.answers("C", 299), "cancel C, fail 404 Nothing");
+    }
+}
+
+#[test]
 fn a_strict_list_without_a_site_is_a_504_unless_there_is_a_fallback() {
     let mut stage = Stage::strict("A & B");
     assert_eq!(stage.did(), "send A, send B");

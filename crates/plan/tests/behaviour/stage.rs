@@ -53,11 +53,13 @@ pub(crate) fn rules() -> Rules {
     Rules { hedge_after: Duration::from_millis(100), leg_timeout: Duration::from_secs(10) }
 }
 
-/// What these tests' profile says: of a 423 and a 503 that a write had no effect, and of a 413 that it fails.
+/// What these tests' profile says: of a 423 and a 503 that a write had no effect, of a 413 that it fails, and of a 299 that
+/// it is an empty list of what was looked up.
 pub(crate) fn finding(status: u16) -> Finding {
     match status {
         423 | 503 => Finding::NoEffect,
         413 => Finding::Fails,
+        299 => Finding::Nothing,
         _ => Finding::Usual,
     }
 }

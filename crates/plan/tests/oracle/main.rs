@@ -65,19 +65,19 @@ fn exhaust(plans: &[Plan], request: Request) -> String {
 #[test]
 fn every_small_read_ends_as_the_reference_says() {
     let kinds = exhaust(&plans::small(), Request::Read);
-    assert_eq!(kinds, "Conflict Missing NotFound TimedOut Unavailable answer");
+    assert_eq!(kinds, "Conflict Missing NotFound Nothing TimedOut Unavailable answer");
 }
 
 #[test]
 fn every_small_list_ends_as_the_reference_says() {
     let kinds = exhaust(&plans::small(), Request::List { strict: false });
-    assert_eq!(kinds, "Missing NotFound TimedOut Unavailable answer merge partial");
+    assert_eq!(kinds, "Missing NotFound Nothing TimedOut Unavailable answer merge partial");
 }
 
 #[test]
 fn every_small_strict_list_ends_as_the_reference_says() {
     let kinds = exhaust(&plans::small(), Request::List { strict: true });
-    assert_eq!(kinds, "Missing NotFound Partial TimedOut Unavailable answer merge");
+    assert_eq!(kinds, "Missing NotFound Nothing Partial TimedOut Unavailable answer merge");
 }
 
 #[test]

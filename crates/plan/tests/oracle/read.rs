@@ -112,11 +112,13 @@ fn site_end(site: &Site, context: Context<'_>) -> Possible {
         | Nature::Moody
         | Nature::Undone
         | Nature::Unsettled
+        | Nature::Vacant
             if context.alone =>
         {
             End::Refusal(site.clone())
         }
         Nature::HasNot | Nature::Taken => End::Fails(Failure::NotFound),
+        Nature::Vacant => End::Fails(Failure::Nothing),
         Nature::Broken
         | Nature::Busy
         | Nature::Full
@@ -144,11 +146,18 @@ pub(crate) fn amount(failures: &[Failure]) -> Failure {
         Failure::TimedOut
     } else if let [one] = failures {
         *one
-    } else if failures.iter().all(|failure| *failure == Failure::NotFound) {
+    } else if failures.iter().all(|failure| *failure == Failure::Nothing) {
+        Failure::Nothing
+    } else if failures.iter().copied().all(is_absence) {
         Failure::NotFound
     } else {
         Failure::Unavailable
     }
+}
+
+/// What says that a site has none.
+fn is_absence(failure: Failure) -> bool {
+    matches!(failure, Failure::NotFound | Failure::Nothing)
 }
 
 fn failures(operands: &[Possible]) -> Vec<Failure> {
@@ -220,7 +229,8 @@ fn union(operands: &[Possible], context: Context<'_>) -> Vec<Possible> {
         return first_of(stops);
     }
     let (got, refusal) = (successes(operands), refusal(operands));
-    let partial = got.len() < operands.len() || got.iter().any(|(_, partial)| *partial);
+    let has_nothing = failures(operands).iter().filter(|failure| **failure == Failure::Nothing).count();
+    let partial = got.len() + has_nothing < operands.len() || got.iter().any(|(_, partial)| *partial);
     let strict = context.request == Request::List { strict: true };
     let end = if got.is_empty() {
         refusal.unwrap_or_else(|| End::Fails(amount(&failures(operands))))
@@ -247,9 +257,7 @@ fn unique_items(operands: &[Possible]) -> Vec<Possible> {
     let got: Vec<Items> = successes(operands).into_iter().map(|(items, _)| items).collect();
     let end = match refusal(operands) {
         Some(refusal) => refusal,
-        None if failures(operands).iter().any(|failure| *failure != Failure::NotFound) => {
-            End::Fails(Failure::Missing)
-        }
+        None if !failures(operands).iter().copied().all(is_absence) => End::Fails(Failure::Missing),
         None if got.is_empty() => End::Fails(Failure::NotFound),
         None => End::Success { items: Items::Unique(once_each(got)), partial: false },
     };
@@ -272,11 +280,11 @@ fn unique(operands: &[Possible]) -> Vec<Possible> {
     if !deciding.is_empty() {
         return first_of(deciding);
     }
-    let end = if failures(operands).iter().any(|failure| *failure != Failure::NotFound) {
-        End::Fails(Failure::Missing)
-    } else {
+    let end = if failures(operands).iter().copied().all(is_absence) {
         let only = found(true).into_iter().next();
         only.map_or(End::Fails(Failure::NotFound), |items| End::Success { items, partial: false })
+    } else {
+        End::Fails(Failure::Missing)
     };
     vec![Possible { end, late: any_late(operands) }]
 }

@@ -41,6 +41,8 @@ pub(crate) enum Nature {
     Silent,
     /// It is known that it cannot be reached.
     Cut,
+    /// It has an empty list of what was looked up.
+    Vacant,
 }
 
 pub(crate) const ALL: [Nature; 14] = {
@@ -49,6 +51,10 @@ pub(crate) const ALL: [Nature; 14] = {
     };
     [Has, HasNot, Forbids, Down, Silent, Broken, Lost, Busy, Cut, Full, Moody, Undone, Unsettled, Taken]
 };
+
+/// What tells reads of three sites apart.
+const READ: [Nature; 6] =
+    [Nature::Has, Nature::HasNot, Nature::Forbids, Nature::Down, Nature::Silent, Nature::Vacant];
 
 impl Nature {
     /// What comes of a leg, if anything does.
@@ -61,6 +67,7 @@ impl Nature {
             Nature::Has => answered(200),
             Nature::HasNot | Nature::Taken => answered(if writes { 201 } else { 404 }),
             Nature::Forbids => answered(403),
+            Nature::Vacant => found(200, Finding::Nothing),
             Nature::Busy => found(503, Finding::NoEffect),
             Nature::Full => found(403, Finding::NoEffect),
             Nature::Moody => found(403, Finding::Fails),
@@ -106,10 +113,12 @@ impl Knowledge for World {
 /// operators count as one: for a read these are more.
 pub(crate) fn every(plan: &Plan, request: Request) -> Vec<World> {
     let sites = plan.sites();
-    let natures = match request {
-        _ if sites.len() < 3 => &ALL[..],
-        Request::Write { .. } => &ALL[..7],
-        Request::Read | Request::List { .. } => &ALL[..5],
+    let reads_all: Vec<Nature> = ALL.into_iter().chain([Nature::Vacant]).collect();
+    let natures = match (request, sites.len() < 3) {
+        (Request::Write { .. }, true) => &ALL[..],
+        (Request::Write { .. }, false) => &ALL[..7],
+        (Request::Read | Request::List { .. }, true) => &reads_all[..],
+        (Request::Read | Request::List { .. }, false) => &READ[..],
     };
     let mut worlds = vec![BTreeMap::new()];
     for site in sites {

@@ -75,9 +75,12 @@ impl Writing<'_> {
             self.executed.push(site.clone());
         }
         match nature {
-            Nature::Has | Nature::HasNot | Nature::Taken | Nature::Forbids | Nature::Moody => {
-                End::At(site.clone())
-            }
+            Nature::Has
+            | Nature::HasNot
+            | Nature::Taken
+            | Nature::Forbids
+            | Nature::Moody
+            | Nature::Vacant => End::At(site.clone()),
             Nature::Broken | Nature::Busy | Nature::Full if self.alone => End::At(site.clone()),
             Nature::Down | Nature::Cut | Nature::Busy | Nature::Full | Nature::Undone => {
                 End::Fails(Failure::Unavailable)

@@ -9,11 +9,20 @@ use super::STUCK;
 pub trait Bytes: Read + Write + Send {
     /// Nothing more will be sent.
     fn end(&mut self);
+
+    /// Another hand that writes to the same, while this one reads.
+    fn writer(&self) -> TcpStream {
+        panic!("only TCP has two hands")
+    }
 }
 
 impl Bytes for TcpStream {
     fn end(&mut self) {
         let _ = self.shutdown(Shutdown::Write);
+    }
+
+    fn writer(&self) -> TcpStream {
+        self.try_clone().unwrap()
     }
 }
 
@@ -110,7 +119,7 @@ impl Conn {
     }
 
     /// A line without its end; none if the stream ended before it.
-    fn line(&mut self) -> Option<String> {
+    pub fn line(&mut self) -> Option<String> {
         loop {
             if let Some(end) = self.unread.windows(2).position(|two| two == b"\r\n") {
                 let line: Vec<u8> = self.unread.drain(..end + 2).take(end).collect();
@@ -121,6 +130,11 @@ impl Conn {
                 return None;
             }
         }
+    }
+
+    /// What writes to the other side while this waits for it.
+    pub fn writer(&self) -> TcpStream {
+        self.stream.writer()
     }
 
     /// So many bytes; fewer only at the end.

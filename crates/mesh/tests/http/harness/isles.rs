@@ -122,6 +122,13 @@ impl Isles {
         run(async { self.meshes[index].replication().unwrap().clear_reservation(name).await.unwrap() });
     }
 
+    /// How many there are now at the first site.
+    pub fn gauge(&self, name: &str) -> u64 {
+        let metrics = self.meshes[0].metrics();
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("archipel_{name} ")));
+        line.unwrap_or_else(|| panic!("{metrics}")).parse().unwrap()
+    }
+
     /// What the first site counted under this name.
     pub fn counted(&self, name: &str) -> u64 {
         let metrics = self.meshes[0].metrics();

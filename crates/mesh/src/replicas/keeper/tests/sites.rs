@@ -347,6 +347,7 @@ fn settings(isle: &Isle, authority: &Authority) -> Settings {
             records_per_sender: 100_000,
             record_lifetime: Duration::from_mins(1),
             replay_bytes: 64 << 10,
+            streams: 16,
         },
         timeouts: Timeouts {
             header: STUCK,

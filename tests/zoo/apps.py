@@ -1,0 +1,528 @@
+"""The applications: how each is started, and how it answers the questions of the table."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.parse
+from pathlib import Path
+
+from world import SITES, ask, until
+
+PROGRAMS = Path(sys.prefix) / "bin"
+# Where npm put what is in package.json.
+NODE = Path(os.environ.get("ZOO_NODE", "")).resolve() / "node_modules"
+# What the table asks, and how it is asked.
+COLUMNS = {
+    "local untouched": "local",
+    "share": "share",
+    "fallback": "fallback",
+    "merged list": "merged",
+    "replicas through a cut and a kill": "replicas",
+    "ids of services hidden": "ids",
+}
+NOTHING = "–"
+
+
+def equal(found, expected, what):
+    if found != expected:
+        raise AssertionError(f"{what}: expected {expected!r}, found {found!r}")
+
+
+def refused(answer):
+    """How a refusal reads in the table."""
+    kind = json.loads(answer.body)["type"].rpartition("/")[2].rpartition(":")[2]
+    return f"refused: {answer.status} `{kind}`"
+
+
+class Application:
+    """What all have in common. An item is a name and a text; how it is kept is the application's."""
+
+    title = service = profile = None
+    # More addresses of the same application, for clients that cannot say a scope: it is the address's, by its name.
+    doors = {}
+    # What Archipel sends where it executes what another site accepted, if the application asks who somebody is.
+    login = None
+    # A path that answers once the application runs, read alone.
+    alive = "/"
+
+    def cannot_run(self):
+        """Why this application cannot run on this machine, if it cannot."""
+        return None
+
+    def set_up(self, site):
+        """Puts into the application what its own people would, each time it starts."""
+
+    def answer(self, column, world):
+        return getattr(self, COLUMNS[column])(world)
+
+    def scoped(self, location):
+        return {"X_Scope": f"{self.service}: {location}"}
+
+    # Each of these goes through `url`: to Archipel or to the application itself.
+    def make(self, url, name, text, scope=None):
+        """Makes an item, and returns the id that clients know it by."""
+        raise NotImplementedError
+
+    def change(self, url, item, text, scope=None):
+        raise NotImplementedError
+
+    def remove(self, url, item, scope=None):
+        raise NotImplementedError
+
+    def read(self, url, item, scope=None):
+        """The item's text, or none where there is no such item."""
+        raise NotImplementedError
+
+    def all(self, url, scope=None):
+        """All items: names and texts, in order."""
+        raise NotImplementedError
+
+    def local(self, world):
+        site = world.sites[0]
+        item = self.make(site.url, "local", "here")
+        for url in (site.url, site.direct):
+            equal(self.read(url, item), "here", f"the item at {url}")
+        for path in self.looked_at(item):
+            direct, through = ask(site.direct + path, **self.headers()), ask(site.url + path, **self.headers())
+            equal(through.status, direct.status, f"the status of {path}")
+            equal(self.comparable(through), self.comparable(direct), f"the body of {path}")
+        for other in world.sites[1:]:
+            equal(self.read(other.direct, item), None, f"the item at {other.name}")
+        self.remove(site.url, item)
+        equal(self.read(site.direct, item), None, "what was removed")
+        return "yes"
+
+    def headers(self):
+        return {}
+
+    def looked_at(self, item):
+        """Paths whose answers are compared, directly and through Archipel."""
+        return [self.alive]
+
+    def comparable(self, answer):
+        """The body, as far as it does not name the address that was asked."""
+        return answer.body
+
+    def share(self, world):
+        one, two = world.sites[0], world.sites[1]
+        item = self.make(two.direct, "shared", "of two")
+        equal(self.read(one.url, item), None, "the item without a scope")
+        equal(self.read(one.url, item, "Site2"), "of two", "the item with a scope")
+        self.remove(one.url, item, "Site2")
+        equal(self.read(two.direct, item), None, "what was removed from another site")
+        return "yes"
+
+    def fallback(self, world):
+        one, two, three = world.sites
+        item = self.make(two.direct, "spare", "of two")
+        three.stop_application()
+        equal(self.read(one.url, item, "Site3 ; Site2"), "of two", "with the first site's application down")
+        three.start_application()
+        equal(self.read(one.url, item, "Site3 ; Site2"), "of two", "with nothing at the first site")
+        self.remove(two.direct, item)
+        return "yes"
+
+    def merged(self, world):
+        items = {site: self.make(site.direct, f"of-{site.name.lower()}", site.name) for site in world.sites}
+        everything = sorted((f"of-{name.lower()}", name) for name in SITES)
+        for site in world.sites:
+            equal(self.all(site.url, "*"), everything, f"the list of all sites at {site.name}")
+        for site, item in items.items():
+            self.remove(site.direct, item)
+        return "yes"
+
+    def replicas(self, world):
+        one, two, three = world.sites
+        first = self.make(one.url, "first", "1", "Site1 & Site2 & Site3")
+        self.until_equal(world, [("first", "1")])
+        for site in world.sites:
+            equal(self.read(site.url, first), "1", f"the item at {site.name}")
+        world.cut_off("Site3")
+        self.change(one.url, first, "2")
+        second = self.make(two.url, "second", "apart", "Site1 & Site2 & Site3")
+        equal(self.read(three.url, first), "1", "what was changed elsewhere, at the site that is cut off")
+        world.heal()
+        self.until_equal(world, [("first", "2"), ("second", "apart")])
+        three.mesh.kill()
+        self.change(two.url, second, "again")
+        self.remove(one.url, first)
+        three.start_mesh()
+        self.until_equal(world, [("second", "again")])
+        equal(self.read(three.url, first), None, "what was removed while its site was killed")
+        self.remove(three.url, second)
+        self.until_equal(world, [])
+        return "yes"
+
+    def until_equal(self, world, items):
+        """Each site's own application has these items, and nothing waits any more."""
+        for site in world.sites:
+            until(f"{site.name} has {items}", lambda site=site: self.all(site.direct) == items)
+        for site in world.sites:
+            until(f"nothing waits at {site.name}", lambda site=site: not self.waiting(site))
+
+    def waiting(self, site):
+        shown = json.loads(site.command("operations", "list", "--json"))
+        return shown["pending"] or shown["in_doubt"] or shown["withheld"]
+
+    def ids(self, world):
+        """Where clients choose ids, there is nothing to hide."""
+        return NOTHING
+
+
+class Kinto(Application):
+    """JSON records, by kinto-http."""
+
+    title, service, profile = "Kinto", "kinto", "kinto"
+    login = "Basic YXJjaGlwZWw6c2VjcmV0"
+    alive = "/v1/"
+    user = ("user", "password")
+    records = "/v1/buckets/shop/collections/carts/records"
+
+    def command(self, directory, port):
+        settings = f"""[app:main]
+use = egg:kinto
+kinto.storage_backend = kinto.core.storage.memory
+kinto.permission_backend = kinto.core.permission.memory
+kinto.cache_backend = kinto.core.cache.memory
+kinto.userid_hmac_secret = test
+kinto.bucket_create_principals = system.Everyone
+multiauth.policies = basicauth
+multiauth.policy.basicauth.use = kinto.core.authentication.BasicAuthAuthenticationPolicy
+[server:main]
+use = egg:waitress#main
+host = 127.0.0.1
+port = {port}
+"""
+        (directory / "kinto.ini").write_text(settings)
+        return [PROGRAMS / "pserve", directory / "kinto.ini"], {}
+
+    def set_up(self, site):
+        client = self.client(site.direct)
+        everybody = {"write": ["system.Authenticated"]}
+        client.create_bucket(id="shop", permissions=everybody, if_not_exists=True)
+        client.create_collection(id="carts", bucket="shop", permissions=everybody, if_not_exists=True)
+
+    def client(self, url, scope=None):
+        import kinto_http
+
+        headers = {"X-Scope": f"{self.service}: {scope}"} if scope else {}
+        return kinto_http.Client(
+            server_url=f"{url}/v1", auth=self.user, bucket="shop", collection="carts", headers=headers
+        )
+
+    def make(self, url, name, text, scope=None):
+        return self.client(url, scope).create_record(data={"name": name, "text": text})["data"]["id"]
+
+    def change(self, url, item, text, scope=None):
+        self.client(url, scope).patch_record(id=item, data={"text": text})
+
+    def remove(self, url, item, scope=None):
+        self.client(url, scope).delete_record(id=item)
+
+    def read(self, url, item, scope=None):
+        import kinto_http
+
+        try:
+            return self.client(url, scope).get_record(id=item)["data"]["text"]
+        except kinto_http.KintoException as error:
+            if error.response.status_code == 404:
+                return None
+            raise
+
+    def all(self, url, scope=None):
+        return sorted((record["name"], record["text"]) for record in self.client(url, scope).get_records())
+
+    def headers(self):
+        return {"Authorization": "Basic dXNlcjpwYXNzd29yZA=="}
+
+    def looked_at(self, item):
+        return [f"{self.records}/{item}", self.records, f"{self.records}/nothing", "/v1/nothing"]
+
+    def ids(self, world):
+        one, two, _ = world.sites
+        item = self.make(one.url, "named", "once", "Site1 & Site2")
+        until("the second site has it", lambda: self.all(two.direct) == [("named", "once")])
+        own = {site.name: [record["id"] for record in self.client(site.direct).get_records()] for site in (one, two)}
+        equal(own, {"Site1": [item], "Site2": [item]}, "the ids, which clients may choose, at the services")
+        self.remove(one.url, item)
+        until("both are empty", lambda: not self.all(one.direct) and not self.all(two.direct))
+        return NOTHING
+
+
+class Radicale(Application):
+    """Calendars, by the CalDAV client `caldav`."""
+
+    title, service, profile = "Radicale", "calendar", "radicale"
+    login = "Basic em9vOnpvbw=="
+    alive = "/.web/"
+    collection = "/zoo/events/"
+
+    def command(self, directory, port):
+        (directory / "users").mkdir(exist_ok=True)
+        return [
+            *(PROGRAMS / "python", "-m", "radicale", "--config", "", "--server-hosts", f"127.0.0.1:{port}"),
+            *("--storage-filesystem-folder", directory / "users", "--auth-type", "none"),
+        ], {}
+
+    def set_up(self, site):
+        if ask(f"{site.direct}{self.collection}", "PROPFIND", Depth="0", **self.headers()).status == 404:
+            self.client(site.direct).principal().make_calendar(cal_id="events")
+
+    def client(self, url, scope=None):
+        import caldav
+
+        headers = {"X-Scope": f"{self.service}: {scope}"} if scope else {}
+        return caldav.DAVClient(url=url, username="zoo", password="zoo", headers=headers)
+
+    def calendar(self, url, scope=None):
+        return self.client(url, scope).calendar(url=url + self.collection)
+
+    def event(self, name, text):
+        return (
+            "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//zoo//EN\r\nBEGIN:VEVENT\r\n"
+            f"UID:{name}\r\nDTSTAMP:20260101T000000Z\r\nDTSTART:20260101T100000Z\r\nSUMMARY:{text}\r\n"
+            "END:VEVENT\r\nEND:VCALENDAR\r\n"
+        )
+
+    def path(self, item):
+        return f"{self.collection}{item}.ics"
+
+    def make(self, url, name, text, scope=None):
+        answer = ask(url + self.path(name), "PUT", self.event(name, text), **self.write_headers(scope))
+        equal(answer.status, 201, f"making {name}: {answer}")
+        return name
+
+    def write_headers(self, scope):
+        return {"Content_Type": "text/calendar", **self.headers(), **(self.scoped(scope) if scope else {})}
+
+    def change(self, url, item, text, scope=None):
+        answer = ask(url + self.path(item), "PUT", self.event(item, text), **self.write_headers(scope))
+        equal(answer.status in (200, 201, 204), True, f"changing {item}: {answer}")
+
+    def remove(self, url, item, scope=None):
+        answer = ask(url + self.path(item), "DELETE", **self.write_headers(scope))
+        equal(answer.status, 200, f"removing {item}: {answer}")
+
+    def read(self, url, item, scope=None):
+        answer = ask(url + self.path(item), **self.headers(), **(self.scoped(scope) if scope else {}))
+        if answer.status == 404:
+            return None
+        equal(answer.status, 200, f"reading {item}: {answer}")
+        (line,) = [line for line in answer.body.decode().splitlines() if line.startswith("SUMMARY:")]
+        return line.removeprefix("SUMMARY:")
+
+    def all(self, url, scope=None):
+        events = self.calendar(url, scope).events()
+        found = [event.icalendar_component for event in events]
+        return sorted((str(event["uid"]), str(event["summary"])) for event in found)
+
+    def headers(self):
+        return {"Authorization": "Basic em9vOnpvbw=="}
+
+    def looked_at(self, item):
+        return [self.path(item), f"{self.collection}nothing.ics"]
+
+    def merged(self, world):
+        """A REPORT is XML, and no profile says how to merge that."""
+        url = world.sites[0].url + self.collection
+        question = '<propfind xmlns="DAV:"><prop><getetag/></prop></propfind>'
+        answer = ask(url, "PROPFIND", question, Depth="1", **self.headers(), **self.scoped("*"))
+        equal(answer.status, 422, f"a PROPFIND at all sites: {answer}")
+        return refused(answer)
+
+
+class JsonServer(Application):
+    """json-server, which counts: both sites give the id 1 to something else. The client is any HTTP client."""
+
+    title, service, profile = "json-server", "posts", "json-server"
+    alive = "/posts"
+
+    def cannot_run(self):
+        return None if (NODE / "json-server").is_dir() else "json-server is not installed in ZOO_NODE"
+
+    def command(self, directory, port):
+        database = directory / "db.json"
+        if not database.exists():
+            database.write_text('{"posts": []}')
+        program = NODE / "json-server" / "lib" / "cli" / "bin.js"
+        return ["node", program, "--host", "127.0.0.1", "--port", str(port), "--quiet", database], {}
+
+    def asked(self, method, url, scope, document=None):
+        body = None if document is None else json.dumps(document)
+        scoped = self.scoped(scope) if scope else {}
+        return ask(url, method, body, Content_Type="application/json", **scoped)
+
+    def make(self, url, name, text, scope=None):
+        answer = self.asked("POST", f"{url}/posts", scope, {"name": name, "text": text})
+        equal(answer.status, 201, f"making {name}: {answer}")
+        return json.loads(answer.body)["id"]
+
+    def change(self, url, item, text, scope=None):
+        answer = self.asked("PATCH", f"{url}/posts/{item}", scope, {"text": text})
+        equal(answer.status, 200, f"changing {item}: {answer}")
+
+    def remove(self, url, item, scope=None):
+        equal(self.asked("DELETE", f"{url}/posts/{item}", scope).status, 200, f"removing {item}")
+
+    def read(self, url, item, scope=None):
+        answer = self.asked("GET", f"{url}/posts/{item}", scope)
+        if answer.status == 404:
+            return None
+        equal(answer.status, 200, f"reading {item}: {answer}")
+        return json.loads(answer.body)["text"]
+
+    def all(self, url, scope=None):
+        posts = json.loads(self.asked("GET", f"{url}/posts", scope).body)
+        return sorted((post["name"], post["text"]) for post in posts)
+
+    def replicas(self, world):
+        first = json.dumps({"name": "first", "text": "1"})
+        scoped = self.scoped("Site1 & Site2 & Site3")
+        answer = ask(f"{world.sites[0].url}/posts", "POST", first, Content_Type="application/json", **scoped)
+        equal(answer.status, 422, f"a POST to three sites: {answer}")
+        for site in world.sites:
+            equal(self.all(site.direct), [], "what was refused")
+        return refused(answer)
+
+    def looked_at(self, item):
+        return ["/posts", f"/posts/{item}", "/posts/4711", "/posts?_sort=name&_limit=2"]
+
+
+class Registry(Application):
+    """A container registry, by skopeo. That sends no header: it is told other addresses, which have a scope."""
+
+    title, service, profile = "docker-registry", "registry", "oci"
+    alive = "/v2/"
+    doors = {"Site2": "two", "Site3 ; Site2": "spare", "*": "all", "Site1 & Site2 & Site3": "each"}
+
+    def cannot_run(self):
+        missing = [program for program in ("docker-registry", "skopeo") if not shutil.which(program)]
+        return f"{' and '.join(missing)} not installed" if missing else None
+
+    def command(self, directory, port):
+        settings = {
+            "version": "0.1",
+            "storage": {"filesystem": {"rootdirectory": str(directory / "data")}, "delete": {"enabled": True}},
+            "http": {"addr": f"127.0.0.1:{port}", "secret": "of the zoo"},
+        }
+        (directory / "config.yml").write_text(json.dumps(settings))
+        return ["docker-registry", "serve", directory / "config.yml"], {}
+
+    def door(self, site, scope):
+        """The address whose listener has this scope, through Archipel."""
+        return f"http://127.0.0.1:{site.door(self.doors[scope])}"
+
+    def skopeo(self, *words):
+        command = ["skopeo", "--insecure-policy", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    def image(self, directory, text):
+        """An image without layers, as skopeo reads it from a directory: what it says is in a label."""
+        config = {
+            "architecture": "amd64",
+            "os": "linux",
+            "config": {"Labels": {"text": text}},
+            "rootfs": {"type": "layers", "diff_ids": []},
+        }
+        config = json.dumps(config).encode()
+        digest = hashlib.sha256(config).hexdigest()
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "config": {
+                "mediaType": "application/vnd.oci.image.config.v1+json",
+                "size": len(config),
+                "digest": f"sha256:{digest}",
+            },
+            "layers": [],
+        }
+        directory = Path(directory)
+        (directory / digest).write_bytes(config)
+        (directory / "manifest.json").write_text(json.dumps(manifest))
+        (directory / "version").write_text("Directory Transport Version: 1.1\n")
+        return f"dir:{directory}"
+
+    def make(self, url, name, text, scope=None):
+        host = url.removeprefix("http://")
+        with tempfile.TemporaryDirectory() as directory:
+            image = self.image(directory, text)
+            done = self.skopeo("copy", "--dest-tls-verify=false", image, f"docker://{host}/{name}:latest")
+        equal(done.returncode, 0, f"pushing {name}: {done.stderr}")
+        return name
+
+    def remove(self, url, item, scope=None):
+        host = url.removeprefix("http://")
+        done = self.skopeo("delete", "--tls-verify=false", f"docker://{host}/{item}:latest")
+        equal(done.returncode, 0, f"deleting {item}: {done.stderr}")
+
+    def read(self, url, item, scope=None):
+        host = url.removeprefix("http://")
+        done = self.skopeo("inspect", "--tls-verify=false", f"docker://{host}/{item}:latest")
+        if "manifest unknown" in done.stderr or "name unknown" in done.stderr:
+            return None
+        equal(done.returncode, 0, f"inspecting {item}: {done.stderr}")
+        return json.loads(done.stdout)["Labels"]["text"]
+
+    def looked_at(self, item):
+        return ["/v2/", "/v2/_catalog", f"/v2/{item}/tags/list", f"/v2/{item}/manifests/latest", "/v2/x/tags/list"]
+
+    def share(self, world):
+        one, two, _ = world.sites
+        self.make(self.door(one, "Site2"), "shared", "of two")
+        equal(self.read(two.direct, "shared"), "of two", "what was pushed to another site")
+        equal(self.read(one.url, "shared"), None, "the image without a scope")
+        equal(self.read(self.door(one, "Site2"), "shared"), "of two", "the image with a scope")
+        return "yes"
+
+    def fallback(self, world):
+        one, two, three = world.sites
+        self.make(two.direct, "spare", "of two")
+        three.stop_application()
+        door = self.door(one, "Site3 ; Site2")
+        equal(self.read(door, "spare"), "of two", "with the first registry down")
+        begun = ask(f"{door}/v2/session/blobs/uploads/", "POST")
+        equal(begun.status, 202, f"an upload that begins: {begun}")
+        three.start_application()
+        equal(self.read(door, "spare"), "of two", "with nothing at the first registry")
+        # The session goes on where it began, though the first registry is back.
+        digest = hashlib.sha256(b"part").hexdigest()
+        more = ask(begun.headers["Location"], "PATCH", b"part", Content_Type="application/octet-stream")
+        equal(more.status, 202, f"the part of an upload: {more}")
+        ended = ask(f"{more.headers['Location']}&digest=sha256:{digest}", "PUT")
+        equal(ended.status, 201, f"the end of an upload: {ended}")
+        equal(ask(f"{two.direct}/v2/session/blobs/sha256:{digest}").body, b"part", "what was uploaded")
+        return "yes, uploads stay where they began"
+
+    def merged(self, world):
+        for site in world.sites:
+            self.make(site.direct, f"of-{site.name.lower()}", site.name)
+            self.make(site.direct, "of-all", site.name)
+        everywhere = {f"of-{name.lower()}" for name in SITES} | {"of-all"}
+        for site in world.sites:
+            names = self.catalog(self.door(site, "*"))
+            equal(sorted(set(names)), names, "the names, each once and in order")
+            equal(everywhere - set(names), set(), "names that are missing")
+        return "yes"
+
+    def catalog(self, url):
+        """All names, page by page: the address of the next page is in a header."""
+        names, page = [], "/v2/_catalog?n=2"
+        while page:
+            answer = ask(urllib.parse.urljoin(url, page))
+            equal(answer.status, 200, f"the catalog of all sites: {answer}")
+            names += json.loads(answer.body)["repositories"]
+            link = answer.headers.get("Link")
+            page = link and link.partition("<")[2].partition(">")[0]
+        return names
+
+    def replicas(self, world):
+        answer = ask(f"{self.door(world.sites[0], 'Site1 & Site2 & Site3')}/v2/both/blobs/uploads/", "POST")
+        equal(answer.status, 422, f"a push to three sites: {answer}")
+        return refused(answer)
+
+
+APPLICATIONS = {"json-server": JsonServer, "registry": Registry, "kinto": Kinto, "radicale": Radicale}
