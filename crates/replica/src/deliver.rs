@@ -69,7 +69,7 @@ impl Machine {
 
     fn send_these(&mut self, meta: &Meta, site: &Site, operations: Vec<Operation>) {
         let Some(entry) = self.entries.get_mut(meta) else { return };
-        let peer = entry.peers.entry(site.clone()).or_default();
+        let peer = entry.peers.of(site.clone());
         peer.in_flight.extend(operations.iter().map(|op| op.id.clone()));
         let map = entry.map.clone();
         self.send(site, Message::Operations { map, operations });
@@ -212,7 +212,7 @@ impl Machine {
         }
         if let Some(entry) = self.entries.get_mut(&meta) {
             entry.change_map(&self.here, |ours| ours.merge_from(map, from));
-            entry.peers.entry(from.clone()).or_default();
+            entry.peers.of(from.clone());
         }
         match message {
             Message::Operations { operations, .. } => {
@@ -294,7 +294,7 @@ impl Machine {
         let meta = &map.meta;
         let Some(entry) = self.entries.get_mut(meta) else { return };
         entry.resource.is_known_elsewhere(known);
-        let peer: &mut Peer = entry.peers.entry(from.clone()).or_default();
+        let peer: &mut Peer = entry.peers.of(from.clone());
         let since = map.since(from).cloned();
         match since.cmp(&peer.since) {
             Ordering::Less => return,

@@ -69,6 +69,7 @@ mod entry;
 mod epoch;
 mod event;
 mod execute;
+mod few;
 mod machine;
 mod making;
 mod map;

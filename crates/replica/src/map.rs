@@ -1,11 +1,12 @@
 //! Where a resource's replicas are: `meta → {site: local id}`. Kept at the involved sites, nowhere else.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use scope::Site;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Stamp;
+use crate::few::Few;
 use crate::operation::{Level, LocalId, Meta};
 
 /// Who gives a resource its meta-identifier.
@@ -67,7 +68,7 @@ pub struct ReplicaMap {
     pub level: Level,
     /// Whether each site's local id is the meta-identifier.
     pub chosen: bool,
-    pub(crate) places: BTreeMap<Site, Place>,
+    pub(crate) places: Few<Site, Place>,
     pub(crate) detached: bool,
 }
 
@@ -194,7 +195,7 @@ impl ReplicaMap {
     pub fn merge(&mut self, other: &ReplicaMap) -> bool {
         let before = self.clone();
         self.detached |= other.detached;
-        for (site, theirs) in &other.places {
+        for (site, theirs) in other.places.iter() {
             match self.places.get_mut(site) {
                 Some(ours) if ours.changed > theirs.changed => {}
                 Some(ours) if ours.changed == theirs.changed => {

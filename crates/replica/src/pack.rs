@@ -12,6 +12,7 @@ use crate::clock::Stamp;
 use crate::compare::Comparing;
 use crate::entry::{Entry, Peer};
 use crate::epoch::Epoch;
+use crate::few::Few;
 use crate::map::{Place, ReplicaMap};
 use crate::operation::{Body, Class, Doubt, Field, Level, LocalId, Meta, OpId, Operation, Who};
 use crate::record::Condition;
@@ -127,7 +128,7 @@ impl Packer<'_> {
         };
         let (known, floor) = (from.version()?, from.version()?);
         let local = from.local()?;
-        let mut ops = BTreeMap::new();
+        let mut ops = Few::default();
         for _ in 0..from.number()? {
             let op = from.operation(meta)?;
             ops.insert(op.id.clone(), op);
@@ -242,7 +243,7 @@ impl Out<'_> {
 
     fn places(&mut self, map: &ReplicaMap) -> Option<()> {
         self.count(map.places.len());
-        for (site, place) in &map.places {
+        for (site, place) in map.places.iter() {
             self.site(site)?;
             self.stamp(place.changed.0);
             self.site(&place.changed.1)?;
@@ -423,8 +424,8 @@ impl In<'_> {
         (0..count).map(|_| self.run()).collect::<Option<Vec<_>>>().map(Version::of_runs)
     }
 
-    fn places(&mut self, meta: &Meta) -> Option<BTreeMap<Site, Place>> {
-        let mut places = BTreeMap::new();
+    fn places(&mut self, meta: &Meta) -> Option<Few<Site, Place>> {
+        let mut places = Few::default();
         for _ in 0..self.number()? {
             let site = self.site()?;
             let changed = (self.stamp()?, self.site()?);

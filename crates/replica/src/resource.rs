@@ -6,6 +6,7 @@ use scope::Site;
 use serde::{Deserialize, Serialize};
 
 use crate::converge::Target;
+use crate::few::Few;
 use crate::operation::{Body, Class, Field, Level, OpId, Operation, names, sets};
 use crate::ordered::Copied;
 use crate::version::Version;
@@ -78,7 +79,7 @@ pub struct Progress {
 /// `done` is at every moment what a client of this site can have seen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Resource {
-    pub(crate) ops: BTreeMap<OpId, Operation>,
+    pub(crate) ops: Few<OpId, Operation>,
     pub(crate) progress: Progress,
     taking: Option<OpId>,
 }
@@ -96,14 +97,14 @@ impl Resource {
                 fresh: BTreeSet::new(),
                 local: Local::default(),
             },
-            BTreeMap::new(),
+            [],
         )
     }
 
     /// As it was recorded.
     #[must_use]
-    pub fn restore(progress: Progress, ops: BTreeMap<OpId, Operation>) -> Resource {
-        Resource { ops, progress, taking: None }
+    pub fn restore(progress: Progress, ops: impl IntoIterator<Item = (OpId, Operation)>) -> Resource {
+        Resource { ops: ops.into_iter().collect(), progress, taking: None }
     }
 
     /// What an operation that this site accepts now comes after.

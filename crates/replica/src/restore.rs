@@ -61,7 +61,7 @@ impl Restoring {
             Record::State { map, progress, running, condition, installing } => {
                 let ops = self.ops.remove(&map.meta).unwrap_or_default();
                 let ops = ops.iter().filter_map(|bytes| record::decode::<Operation>(bytes).ok());
-                let ops = ops.map(|op| (op.id.clone(), op)).collect();
+                let ops = ops.map(|op| (op.id.clone(), op));
                 let resource = Resource::restore(progress, ops);
                 let meta = map.meta.clone();
                 self.entries

@@ -263,7 +263,8 @@ mod tests {
         assert_eq!((shelf.open.len(), shelf.resting.len(), shelf.kept()), (0, 100, 100));
         let bytes: usize = shelf.resting.values().map(|packed| packed.len()).sum();
         assert!(bytes < 100 * 128, "{bytes}");
-        let execution = Execution { op: made(7).resource.ops.into_keys().next().unwrap(), how: How::Create };
+        let execution =
+            Execution { op: made(7).resource.ops.keys().next().unwrap().clone(), how: How::Create };
         let running = Running { execution, stage: Stage::Waiting, doubted: false, attempts: 1 };
         shelf.get_mut(&meta(7)).unwrap().running = Some(running);
         shelf.get_mut(&meta(8)).unwrap();
