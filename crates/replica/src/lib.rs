@@ -43,6 +43,8 @@
 //! what two sites do not know alike, and has a few services read at a time; `compare` and `standing` say which
 //! replica is good, and repair the one that is not.
 //!
+//! A resource about which nothing goes on is kept packed (`shelf`, `pack`), and opened by what happens to it.
+//!
 //! # The walk of one ordered operation
 //!
 //! A client sets a register at `@quorum` at Site1; its replicas are at Site1, Site2 and Site3; Site2 leads.
