@@ -379,14 +379,28 @@ class JsonServer(Application):
         posts = json.loads(self.asked("GET", f"{url}/posts", scope).body)
         return sorted((post["name"], post["text"]) for post in posts)
 
-    def replicas(self, world):
-        first = json.dumps({"name": "first", "text": "1"})
-        scoped = self.scoped("Site1 & Site2 & Site3")
-        answer = ask(f"{world.sites[0].url}/posts", "POST", first, Content_Type="application/json", **scoped)
-        equal(answer.status, 422, f"a POST to three sites: {answer}")
-        for site in world.sites:
-            equal(self.all(site.direct), [], "what was refused")
-        return refused(answer)
+    def ids(self, world):
+        """Each json-server calls the shared post by a number that it gives to another post elsewhere."""
+        one, two, _ = world.sites
+        alone = {site: [self.make(site.url, f"{site.name} {n}", "alone") for n in range(count)] for site, count in ((one, 1), (two, 2))}
+        shared = self.make(one.url, "shared", "once", "Site1 & Site2")
+        until("the second site has it", lambda: ("shared", "once") in self.all(two.direct))
+        for site in (one, two):
+            posts = json.loads(ask(f"{site.direct}/posts").body)
+            (own,) = [post["id"] for post in posts if post["name"] == "shared"]
+            equal(own == shared, False, "whether clients see the service's own number")
+            equal(self.read(site.url, shared), "once", f"the shared post at {site.name}")
+            equal(self.read(site.url, own), None, f"the service's own number for it at {site.name}")
+            for item in alone[site]:
+                equal(self.read(site.url, item), "alone", f"post {item} of {site.name} alone")
+        self.remove(two.url, alone[two][0])
+        for site in (one, two):
+            equal(self.read(site.url, shared), "once", "the shared post, after a local one was removed")
+        self.remove(two.url, alone[two][1])
+        self.remove(one.url, alone[one][0])
+        self.remove(one.url, shared)
+        until("both are empty", lambda: not self.all(one.direct) and not self.all(two.direct))
+        return "yes"
 
     def looked_at(self, item):
         return ["/posts", f"/posts/{item}", "/posts/4711", "/posts?_sort=name&_limit=2"]

@@ -52,17 +52,27 @@ fn settings_of(config: &Config, members: &Members) -> Result<(mesh::Settings, Id
 /// Who this site is, if it has a link.
 type Identified = Option<Arc<CheckedIdentity>>;
 
-/// What is wrong with the files that a configuration names, each told as [`settings`] would refuse it, and what an operator
-/// should see to. Nothing is written.
-pub fn check(config: &Config) -> Result<Vec<String>, String> {
+/// Why a file that is named by a configuration cannot be used.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Unusable {
+    /// It is of the identity.
+    Identity(String),
+    /// It is any other.
+    Other(String),
+}
+
+/// Looks at every file that a configuration names as [`settings`] will, and says what an operator should see to. Nothing is
+/// written.
+pub fn check(config: &Config) -> Result<Vec<String>, Unusable> {
     for (name, own) in &config.services {
-        service(own).map_err(|why| format!("service `{name}`: {why}"))?;
+        service(own).map_err(|why| Unusable::Other(format!("service `{name}`: {why}")))?;
     }
     if let Some(own) = &config.replication {
-        replication(own, &config.state)?;
+        replication(own, &config.state).map_err(Unusable::Other)?;
     }
-    tokens(config)?;
-    let own = config.link.as_ref().map(|link| identity::check(link, &config.site)).transpose()?;
+    tokens(config).map_err(Unusable::Other)?;
+    let own = config.link.as_ref().map(|link| identity::check(link, &config.site)).transpose();
+    let own = own.map_err(Unusable::Identity)?;
     Ok(own.map(|own| own.warnings(SystemTime::now())).unwrap_or_default())
 }
 

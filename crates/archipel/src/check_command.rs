@@ -3,8 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use archipel::assemble;
-use archipel::config::{Config, Error};
+use archipel::assemble::{self, Unusable};
+use archipel::config::{Config, Error, Faults};
 use clap::Args;
 
 use crate::{Failure, warn};
@@ -29,13 +29,27 @@ pub(crate) struct CheckCommand {
 impl CheckCommand {
     /// The lines to print.
     pub(crate) fn run(self) -> Result<String, Failure> {
-        let config = load(&self.file)?;
-        // As `run` would refuse it.
-        let warnings = assemble::check(&config).map_err(Failure::Usage)?;
+        let (config, warnings) = load_to_run(&self.file)?;
         for warning in &warnings {
             warn(warning);
         }
         Ok(format!("ok\n{config}"))
+    }
+}
+
+/// Reads a configuration and looks at every file that it names, or says what is wrong: for `check` and `run` alike. Beside it,
+/// what an operator should see to.
+pub(crate) fn load_to_run(file: &Path) -> Result<(Config, Vec<String>), Failure> {
+    let config = load(file)?;
+    match assemble::check(&config) {
+        Ok(warnings) => Ok((config, warnings)),
+        Err(Unusable::Other(why)) => Err(Failure::Usage(why)),
+        Err(Unusable::Identity(why)) => {
+            // Only to point at the line: it was read a moment ago.
+            let text = std::fs::read_to_string(file).unwrap_or_default();
+            let faults = Faults::of_key(&file.display().to_string(), &text, "identity", why);
+            Err(Failure::Config(Box::new(faults)))
+        }
     }
 }
 

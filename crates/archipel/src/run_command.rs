@@ -33,7 +33,8 @@ pub(crate) struct RunCommand {
 
 impl RunCommand {
     pub(crate) fn run(self) -> Result<String, Failure> {
-        let config = check_command::load(&self.file)?;
+        // Its warnings are told in the log, once it runs.
+        let (config, _) = check_command::load_to_run(&self.file)?;
         let audit = assemble::audit(&config).map_err(Failure::Usage)?;
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Io)?;

@@ -454,3 +454,15 @@ fn what_is_wrong_with_tokens_is_said_where_it_stands() {
     let faults = read(&rest).unwrap_err().to_string();
     assert!(faults.contains("`tokens` has no use"), "{faults}");
 }
+
+#[test]
+fn a_fault_of_an_own_profile_is_told_with_its_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let profile = "description = 'x'\n[[kinds]]\nname = 'a'\npath = '/a'\nunnamed = ['auto']\n[[fails]]\nstatus = [200]\n";
+    fs::write(directory.path().join("mine.toml"), profile).unwrap();
+    let text = "site = 'A'\nprofile = 'mine'\nprofiles = '.'\n[services.image]\npublic = ['127.0.0.1:0']\n\
+                upstreams = ['http://127.0.0.1:1']\n";
+    let faults = Config::read("t.toml", text, directory.path()).unwrap_err().render(scope::Style::Plain);
+    assert!(faults.contains("t.toml:2:11") && faults.contains("line 3: the kind `a`: `unnamed`"), "{faults}");
+    assert!(faults.contains("the first of 2 faults: see `archipel profile check`"), "{faults}");
+}

@@ -5,16 +5,18 @@
 mod support;
 
 use std::fs;
+use std::io::{BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::process::Output;
 use std::time::{Duration, SystemTime};
 
 use link::Authority;
 use serde_json::Value;
 use support::fleet::until;
-use support::get;
 use support::process::{Home, Running};
 use support::upstream::Upstream;
+use support::{Message, get};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -64,10 +66,10 @@ fn status(home: &Home) -> Value {
 }
 
 fn metric(home: &Home, name: &str) -> String {
-    let mut command = std::process::Command::new("curl");
-    let socket = home.path().join("state/admin.sock");
-    let asked = command.args(["-s", "--unix-socket", socket.to_str().unwrap(), "http://admin/metrics"]);
-    let text = printed(&asked.output().unwrap());
+    let mut stream = UnixStream::connect(home.path().join("state/admin.sock")).unwrap();
+    stream.set_read_timeout(Some(support::PATIENCE)).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: admin\r\n\r\n").unwrap();
+    let text = Message::read(&mut BufReader::new(stream)).unwrap().text();
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("archipel_{name} ")));
     line.unwrap_or_else(|| panic!("there is no {name} in {text}")).to_owned()
 }
@@ -97,6 +99,8 @@ fn an_expired_identity_closes_the_link_and_nothing_else() {
     let away = get(address, "/images", &AWAY);
     assert_eq!(away.status(), 503);
     assert!(away.text().contains("the link is closed: this site's identity expired on"), "{}", away.text());
+    let joined = home.archipel(&["join", "127.0.0.1:1"]);
+    assert!(!joined.status.success() && said(&joined).contains("the link is closed"), "{joined:?}");
     let status = status(&home);
     assert_eq!(status["link"]["state"], "closed", "{status}");
     assert!(status["link"]["why"].as_str().unwrap().contains("expired on"), "{status}");
@@ -186,6 +190,7 @@ fn refused_by_both(home: &Home, why: &str) {
     let checked = home.archipel(&["check"]);
     assert_eq!(checked.status.code(), Some(2), "{why}: {checked:?}");
     assert!(said(&checked).contains(why), "{why}: {checked:?}");
+    assert!(said(&checked).contains("--> archipel.toml:3:12"), "the line of `identity`: {checked:?}");
     let run = home.refused();
     assert!(run.contains(why), "{why}: {run}");
 }
@@ -249,6 +254,18 @@ fn an_identity_is_renewed_in_its_place_where_files_are_copied() {
     assert!(renewed.status.success() && printed(&renewed).contains("site.pem is renewed"), "{renewed:?}");
     let checked = home.archipel(&["check"]);
     assert!(checked.status.success() && said(&checked).is_empty(), "{checked:?}");
+}
+
+#[test]
+fn one_pasted_line_renews_where_the_certificate_is_at_hand() {
+    let service = Upstream::saying("here");
+    let home = site(&service);
+    issue(&home, &authority(&home), "Site1", -30, -1);
+    let before = fs::read(home.path().join("identity/site.pem")).unwrap();
+    let issued = home.archipel(&["renew", "identity", "--line"]);
+    assert_eq!(fs::read(home.path().join("identity/site.pem")).unwrap(), before, "nothing is written");
+    assert!(paste(&home, &printed(&issued), &[]).status.success(), "{issued:?}");
+    assert!(said(&home.archipel(&["check"])).is_empty());
 }
 
 #[test]

@@ -155,6 +155,19 @@ fn a_list_of_values_needs_no_ids() {
 }
 
 #[test]
+fn a_keyed_list_names_its_items() {
+    let things = service(&[("/things", r#"{"a": {"size": 1}, "b": {"size": 2}}"#), ("/rows", "[]")]).0;
+    let keyed = |path: &str| format!("[[lists.kinds]]\npaths = ['{path}']\nkeyed = true");
+    let (status, said) = against(&things, &keyed("/things"), &[]);
+    assert_eq!(
+        (status, said.as_str()),
+        (Some(0), "fits     GET /things: a list of 2 items, each named by its id\n")
+    );
+    let (status, said) = against(&things, &keyed("/rows"), &[]);
+    assert!(status == Some(1) && said.contains("the answer has a list of 0"), "{said}");
+}
+
+#[test]
 fn what_cannot_be_asked_is_refused() {
     for (options, says) in [
         (&["--against", "https://127.0.0.1:1"][..], "http://host:port"),

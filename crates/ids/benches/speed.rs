@@ -14,7 +14,7 @@
 use std::{fmt::Write as _, fs, hint::black_box, sync::LazyLock};
 
 use bytes::Bytes;
-use ids::{Direction, Rewriter, Table};
+use ids::{Direction, Placed, Places, PlacesRewriter, Rewriter, Table};
 
 const BODY_BYTES: usize = 64 << 20;
 /// As a connection gives them.
@@ -43,10 +43,15 @@ fn main() {
     for index in (0..ids()).step_by(10) {
         numbers.insert(&format!("{:024}", index + ids()), &format!("{index:024}")).unwrap();
     }
-    let to_client = |name, body, table| (name, body, Some((table, Direction::ToClient)));
-    let to_service = |name, body, table| (name, body, Some((table, Direction::ToService)));
+    let counting = counting(bytes);
+    let mut counted = Table::new();
+    for index in 0..ids() {
+        counted.insert(&((1_u64 << 52) + index).to_string(), &index.to_string()).unwrap();
+    }
+    let to_client = |name, body, table| (name, body, How::Anywhere(table, Direction::ToClient));
+    let to_service = |name, body, table| (name, body, How::Anywhere(table, Direction::ToService));
     let cases = [
-        ("copied", &plain, None),
+        ("copied", &plain, How::Copied),
         to_client("without UUIDs", &plain, &others),
         to_client("UUIDs, none mapped", &with_ids, &others),
         to_client("UUIDs, one in ten mapped", &with_ids, &some),
@@ -55,6 +60,9 @@ fn main() {
         to_service("UUIDs, one in ten mapped, to the service", &with_ids, &back),
         to_client("other ids, none mapped", &plain, &tokens),
         to_client("other ids, one in ten mapped", &plain, &numbers),
+        ("declared numbers, all mapped", &counting, How::Declared(&counted)),
+        ("declared numbers, none mapped", &counting, How::Declared(&others)),
+        ("declared members that are none", &plain, How::Declared(&counted)),
     ];
     let mut seconds = vec![Vec::new(); cases.len() + 1];
     for _ in 0..if ONLY.is_some() { 1 } else { ROUNDS } {
@@ -65,8 +73,9 @@ fn main() {
             }
             let began = now();
             match how {
-                None => copy(body),
-                Some((table, direction)) => rewrite(body, table, *direction),
+                How::Copied => copy(body),
+                How::Anywhere(table, direction) => rewrite(body, table, *direction),
+                How::Declared(table) => rewrite_declared(body, table),
             }
             seconds[index].push(now() - began);
         }
@@ -84,6 +93,15 @@ fn main() {
     if ONLY.is_none() {
         inserts();
     }
+}
+
+/// How a body is taken.
+#[derive(Clone, Copy)]
+enum How<'t> {
+    Copied,
+    Anywhere(&'t Table, Direction),
+    /// In declared places only.
+    Declared(&'t Table),
 }
 
 /// Seconds for which this thread had a core; elsewhere than on Linux, seconds.
@@ -168,6 +186,49 @@ fn rewrite(body: &Bytes, table: &Table, direction: Direction) {
     }
     rewriter.finish(&mut out).unwrap();
     black_box(&out);
+}
+
+/// The same list from a service that counts: an id and a reference in an item of 400 bytes.
+fn counting(bytes: usize) -> Bytes {
+    let mut text = String::with_capacity(bytes + 1024);
+    text.push_str("{\"images\": [");
+    let mut index = 0;
+    while text.len() < bytes {
+        write!(
+            text,
+            "{{\"id\": {}, \"name\": \"image {index}\", \"status\": \"active\", \"size\": {}, \"visibility\": \"public\", \
+             \"created_at\": \"2026-01-02T03:04:05Z\", \"updated_at\": \"2026-01-02T03:04:05Z\", \"owner_id\": {}, \"tags\": \
+             [\"nightly\", \"x86\"], \"min_ram\": 512, \"about\": \"{}\", \"self\": \
+             \"http://image.example:9292/v2/images/{index}\", \"protected\": false}}, ",
+            index % ids(),
+            index * 4096,
+            (index + 7) % ids(),
+            "x".repeat(80)
+        )
+        .unwrap();
+        index += 1;
+    }
+    text.truncate(bytes);
+    Bytes::from(text)
+}
+
+#[inline(never)]
+fn rewrite_declared(body: &Bytes, table: &Table) {
+    let mut places = Places::default();
+    assert!(places.add("/images/*/id", 0) && places.add("/images/*/owner_id", 1));
+    let mut map = |_, id: &str| match table.find(id, Direction::ToClient) {
+        ids::Found::Mapped(id) => Placed::Replace(id),
+        ids::Found::Hidden | ids::Found::Unknown => Placed::Keep,
+    };
+    let (mut rewriter, mut out) = (PlacesRewriter::new(places), Vec::<Bytes>::new());
+    let mut rest = body.clone();
+    while !rest.is_empty() {
+        let chunk = rest.split_to(rest.len().min(CHUNK_BYTES));
+        rewriter.push(chunk, &mut map, &mut out).unwrap();
+        black_box(&out);
+        out.clear();
+    }
+    rewriter.finish(&mut out).unwrap();
 }
 
 /// What a new pair costs while readers keep the snapshot before it.

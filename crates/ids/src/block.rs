@@ -29,6 +29,15 @@ pub(crate) fn between(block: &[u8; BLOCK], low: u8, high: u8) -> u64 {
     which(block, |bytes| bytes.max(low).min(high).simd_eq(bytes))
 }
 
+/// Which open an object or an array, and which close one.
+#[inline]
+pub(crate) fn either_bracket(block: &[u8; BLOCK]) -> (u64, u64) {
+    // `[` and `{` differ in one bit, and so do `]` and `}`.
+    let bit = u8x16::splat(0x20);
+    let (open, close) = (u8x16::splat(b'{'), u8x16::splat(b'}'));
+    (which(block, |bytes| (bytes | bit).simd_eq(open)), which(block, |bytes| (bytes | bit).simd_eq(close)))
+}
+
 /// Which are of identifiers.
 #[inline]
 pub(crate) fn ids_among(block: &[u8; BLOCK]) -> u64 {

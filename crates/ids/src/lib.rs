@@ -24,6 +24,9 @@
 //! **What is never touched.** Anything outside of strings, also a number that has the digits of an identifier;
 //! file content, which the caller does not pass through here.
 //!
+//! **Declared places.** A [`PlacesRewriter`] looks at the [`Places`] of a document that are said to have identifiers, such as `/id`
+//! and `/post_id` of each item, and at nothing else. There a number stays a number.
+//!
 //! **Hidden ids.** A body that names a replica's local id is cut before it, and refused. Spelling it with
 //! escapes (`\u0031`, `%31` in URLs) does not help.
 //!
@@ -59,6 +62,7 @@ mod etag;
 mod find;
 mod id;
 mod index;
+mod places;
 mod rewriter;
 mod spelling;
 mod table;
@@ -68,5 +72,6 @@ mod trie;
 pub use etag::{Condition, Etags, Malformed};
 pub use id::is_uuid;
 pub use index::Index;
+pub use places::{Placed, Places, PlacesRewriter};
 pub use rewriter::{Refused, Rewriter};
 pub use table::{Direction, Found, Table, Unfit};

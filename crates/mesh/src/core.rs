@@ -409,6 +409,11 @@ impl State {
         &self.snapshot.settings
     }
 
+    /// The same, for what outlives this view.
+    pub(crate) fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
     /// What signs for this site, where it has others.
     pub(crate) fn notary(&self) -> Option<&link::Notary> {
         self.snapshot.notary.as_ref()

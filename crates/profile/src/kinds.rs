@@ -31,6 +31,12 @@ pub struct Kind {
     pub named_by: NamedBy,
     /// The form of the ids that its service gives. None: it is learnt from what the collection has.
     pub ids: Option<IdForm>,
+    /// Members that have the ids of others, as JSON pointers in which `*` is each element of an array, with the others' kinds.
+    #[serde(default)]
+    pub refs: BTreeMap<String, String>,
+    /// Parameters of queries that have the ids of others, with the others' kinds.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, String>,
     /// Members that each site's service makes up itself, as JSON pointers: outside comparisons and copies.
     #[serde(default)]
     pub generated: Vec<String>,
@@ -198,8 +204,15 @@ impl Kind {
         self.misuse().map(str::to_owned).or_else(|| self.overlap())
     }
 
+    /// A kind that it refers to, and that is none of these.
+    pub(crate) fn unknown_ref(&self, kinds: &[Kind]) -> Option<&String> {
+        let mut named = self.refs.values().chain(self.parameters.values());
+        named.find(|name| !kinds.iter().any(|kind| kind.name == **name && kind.service == self.service))
+    }
+
     fn misuse(&self) -> Option<&'static str> {
-        let pointers = self.generated.iter().chain(self.needs.keys()).chain([&self.id]);
+        let pointers =
+            self.generated.iter().chain(self.needs.keys()).chain(self.refs.keys()).chain([&self.id]);
         if pointers.into_iter().any(|pointer| !pointer.starts_with('/')) {
             return Some("a JSON pointer starts with `/`");
         }
@@ -381,6 +394,12 @@ impl Kinds {
     pub fn collection(&self, service: &str, path: &str) -> Option<&Kind> {
         let fits = |kind: &&Kind| kind.is_of(service) && kind.path.fits(path);
         self.0.iter().find(fits).filter(|kind| kind.replicated)
+    }
+
+    /// Whether a collection is of the kind with this name.
+    #[must_use]
+    pub fn is_collection_of(&self, service: &str, path: &str, name: &str) -> bool {
+        self.collection(service, path).is_some_and(|kind| kind.name == name)
     }
 
     /// The kind of what a path is of, or of what a POST there makes, if the profile says that it cannot be replicated.
@@ -589,7 +608,8 @@ mod tests {
         for (text, why) in [
             ("unnamed = ['auto']", "`unnamed` is for ids"),
             ("named_by = 'client'\nids = 'uuid'", "`ids` is for what its service names"),
-            ("ids = 'snowflake'", "unknown variant `snowflake`, expected"),
+            ("refs = { '/post_id' = 'post' }", "it refers to `post`, which is no kind of its service"),
+            ("refs = { 'post_id' = 'x' }", "a JSON pointer starts with `/`"),
             ("because = 'x'", "`because` says why"),
             ("needs = { '/a' = 'x' }", "`owner` and `needs` are for"),
         ] {

@@ -35,7 +35,7 @@ pub use check::{ProfileFault, faults};
 pub use effect::DryRun;
 pub use elements::{Elements, Members, element, field_at};
 pub use identity::{Find, Identity, Issue, Lookup, Owned, Says, Template, Validate};
-pub use ids::IdForm;
+pub use ids::{IdForm, MetaRange};
 pub use kinds::{Class, Deletion, Doubt, Item, Kind, Kinds, NamedBy, Rule};
 pub use lists::{List, Lists, Next, Paging, Sort, Totals};
 pub use lookup::LookupQuery;
@@ -191,6 +191,11 @@ impl Profile {
             return Err(Error::Fails { why });
         }
         if let Some((kind, why)) = profile.kinds.0.iter().find_map(|kind| Some((kind, kind.fault()?))) {
+            return Err(Error::Kind { name: kind.name.clone(), why });
+        }
+        let kinds = &profile.kinds.0;
+        if let Some((kind, other)) = kinds.iter().find_map(|kind| Some((kind, kind.unknown_ref(kinds)?))) {
+            let why = format!("it refers to `{other}`, which is no kind of its service");
             return Err(Error::Kind { name: kind.name.clone(), why });
         }
         if let Some(identity) = &profile.identity {

@@ -30,7 +30,7 @@ const SECTIONS: [(&str, &str, &str); 38] = [
     ("kinds", "Kind", "## `[[kinds]]`"),
     ("kinds", "NamedBy", "## `[[kinds]]`"),
     ("kinds", "Deletion", "## `[[kinds]]`"),
-    ("ids", "IdForm", "### The form of ids"),
+    ("ids", "Table", "### The form of ids"),
     ("kinds", "Operation", "### `operations` of a kind"),
     ("kinds", "Class", "### `operations` of a kind"),
     ("kinds", "Doubt", "### `operations` of a kind"),
@@ -48,7 +48,8 @@ const SECTIONS: [(&str, &str, &str); 38] = [
 ];
 
 /// Types that stand for another, or for any document.
-const NO_KEYS: [(&str, &str); 3] = [("kinds", "Kinds"), ("probe", "Probe"), ("identity", "Template")];
+const NO_KEYS: [(&str, &str); 4] =
+    [("kinds", "Kinds"), ("probe", "Probe"), ("identity", "Template"), ("ids", "Written")];
 
 /// A type that is read, with its keys or words.
 struct Type {

@@ -27,7 +27,9 @@ impl Machine {
                 let sane = write.class == Class::Create && sites.contains(&self.here);
                 match naming {
                     _ if !sane => Err(Reply::Senseless),
-                    Naming::Chosen(meta) => Ok(meta.clone()),
+                    // It was never given before. What has this name all the same is something else.
+                    Naming::Allocated(meta) if self.map(meta).is_some() => Err(Reply::Unavailable),
+                    Naming::Chosen(meta) | Naming::Allocated(meta) => Ok(meta.clone()),
                     Naming::FirstReplica => Ok(self.provisional()),
                 }
             }
@@ -46,7 +48,9 @@ impl Machine {
             Subject::New { naming: Naming::Chosen(meta), level, .. } => {
                 self.is_ordered(meta) || level.order() == Order::Log
             }
-            Subject::New { naming: Naming::FirstReplica, level, .. } => level.order() == Order::Log,
+            Subject::New { naming: Naming::FirstReplica | Naming::Allocated(_), level, .. } => {
+                level.order() == Order::Log
+            }
         }
     }
 

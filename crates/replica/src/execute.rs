@@ -1,5 +1,6 @@
 //! Operations are executed by this site's service, one at a time for each resource, and what becomes of it.
 
+use crate::accept::PROVISIONAL;
 use crate::event::{Authority, Effect, Outcome, Reply, Timer};
 use crate::machine::Machine;
 use crate::operation::{Doubt, Level, LocalId, Meta, OpId};
@@ -213,7 +214,10 @@ impl Machine {
         let Some(running) = entry.running.take() else { return };
         let op = running.execution.op.clone();
         let creates = running.execution.how == How::Create && !entry.map.chosen;
-        let unnamed = creates && entry.resource.is_fresh(&op) && entry.resource.ops.len() == 1;
+        let unnamed = creates
+            && meta.0.starts_with(PROVISIONAL)
+            && entry.resource.is_fresh(&op)
+            && entry.resource.ops.len() == 1;
         if creates && local.is_none() {
             // A resource without an id can be neither read nor written: somebody has to look.
             entry.running = Some(running);

@@ -16,6 +16,19 @@ pub enum Naming {
     Chosen(Meta),
     /// Ids are UUIDs: the meta-identifier is the first replica's own, and the others map it to theirs.
     FirstReplica,
+    /// The meta-identifier is this one, which no service gives by itself: every site maps it to its own.
+    Allocated(Meta),
+}
+
+impl Naming {
+    /// The meta-identifier, where it is known before anything is made.
+    #[must_use]
+    pub fn known(&self) -> Option<&Meta> {
+        match self {
+            Naming::Chosen(meta) | Naming::Allocated(meta) => Some(meta),
+            Naming::FirstReplica => None,
+        }
+    }
 }
 
 /// A change of where replicas are.

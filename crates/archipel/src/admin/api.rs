@@ -152,6 +152,11 @@ async fn obey(admin: &Admin, order: Order) -> Answer {
 async fn join(admin: &Admin, addresses: Vec<String>) -> Answer {
     /// Long enough for a name to be looked up and for a hello that was lost to be said again.
     const PATIENCE: Duration = Duration::from_secs(5);
+    if let Some(why) = admin.members.identity().get().and_then(|own| own.closed(SystemTime::now())) {
+        let why =
+            format!("the link is closed: {why}, and no other site believes it: `archipel renew --help`");
+        return Answer::refused(StatusCode::SERVICE_UNAVAILABLE, why);
+    }
     let mut places = Vec::new();
     for address in &addresses {
         let looked_up = tokio::time::timeout(PATIENCE, tokio::net::lookup_host(address)).await;

@@ -81,11 +81,3 @@ pub(super) fn short(value: &Value) -> String {
     let shown: String = text.chars().take(SHOWN).collect();
     if shown.len() < text.len() { format!("`{shown}…`") } else { format!("`{shown}`") }
 }
-
-/// A UUID, with hyphens or without.
-pub(super) fn is_uuid(text: &str) -> bool {
-    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let parts: Vec<&str> = text.split('-').collect();
-    let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
-    matches!(lengths.as_slice(), [32] | [8, 4, 4, 4, 12]) && parts.iter().all(|part| digits(part))
-}

@@ -174,6 +174,14 @@ impl Faults {
         (!list.is_empty()).then(|| Faults::new(origin, text, list))
     }
 
+    /// One fault that concerns the value of a key of the file's outermost table, such as a directory.
+    #[must_use]
+    pub fn of_key(origin: &str, text: &str, key: &str, message: String) -> Faults {
+        let (root, _) = toml::de::DeTable::parse_recoverable(text);
+        let at = root.get_ref().get(key).map_or(0..0, toml::Spanned::span);
+        Faults::new(origin, text, vec![Fault::new(Code::File, message, at, "named here")])
+    }
+
     /// Each fault.
     pub fn iter(&self) -> impl Iterator<Item = &Fault> {
         self.list.iter()

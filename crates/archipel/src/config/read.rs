@@ -120,7 +120,7 @@ fn profile(root: &mut Table<'_>) -> Option<(String, Profile)> {
     let file = directory.map(|directory| directory.join(format!("{name}.toml")));
     if let Some(file) = file.filter(|file| is_name(name) && file.exists()) {
         let read = std::fs::read_to_string(&file).map_err(|error| error.to_string());
-        return match read.and_then(|text| Profile::read(&text).map_err(|error| error.to_string())) {
+        return match read.and_then(|text| Profile::read(&text).map_err(|_| first_fault(&text))) {
             Ok(profile) => Some((name.to_owned(), profile)),
             Err(why) => {
                 entry.note(Code::File, format!("needs the profile `{}`", file.display()), why);
@@ -131,6 +131,18 @@ fn profile(root: &mut Table<'_>) -> Option<(String, Profile)> {
     let names: Vec<(&str, &str)> = Profile::names().map(|name| (name, name)).collect();
     let name = entry.one_of("profile", &names)?;
     Some((name.to_owned(), Profile::named(name)?))
+}
+
+/// Where a profile that cannot be read is wrong first; all of it is told by `archipel profile check`.
+fn first_fault(text: &str) -> String {
+    let faults = profile::faults(text);
+    let Some(first) = faults.first() else { return String::new() };
+    let line = text.bytes().take(first.at.start).filter(|byte| *byte == b'\n').count() + 1;
+    let more = match faults.len() {
+        1 => String::new(),
+        many => format!(", the first of {many} faults: see `archipel profile check`"),
+    };
+    format!("line {line}: {}{more}", first.message)
 }
 
 fn threads(root: &mut Table<'_>) -> Option<NonZeroUsize> {

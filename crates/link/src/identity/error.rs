@@ -28,6 +28,8 @@ pub enum Fault {
     KeyMismatch,
     /// The certificate is past this date.
     Expired(String),
+    /// The authority's own certificate is past this date.
+    AuthorityExpired(String),
     /// The certificate is valid from this date only.
     NotYetValid(String),
     /// The certificate was not issued by the authority beside it.
@@ -53,6 +55,14 @@ pub enum Fault {
 impl IdentityError {
     pub(crate) fn new(fault: Fault) -> IdentityError {
         IdentityError { fault, path: None, source: None }
+    }
+
+    /// The same, of an authority: nobody issues it anew.
+    pub(crate) fn of_authority(self) -> IdentityError {
+        match self.fault {
+            Fault::Expired(date) => IdentityError { fault: Fault::AuthorityExpired(date), ..self },
+            _ => self,
+        }
     }
 
     pub(crate) fn at(mut self, path: &Path) -> IdentityError {
@@ -105,6 +115,11 @@ impl fmt::Display for Fault {
             Fault::Expired(date) => write!(
                 f,
                 "this certificate expired on {date}; `archipel renew` issues a new one; or check the clock of this machine"
+            ),
+            Fault::AuthorityExpired(date) => write!(
+                f,
+                "this authority expired on {date}; make another with `archipel init --authority DIR`, and let `ca.pem` of \
+                 each site have both while one replaces the other"
             ),
             Fault::NotYetValid(date) => {
                 write!(f, "this certificate is valid from {date} only; check the clock of this machine")

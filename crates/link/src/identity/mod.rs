@@ -81,7 +81,7 @@ impl Authority {
         let (path, key_path) = (dir.join(CA), dir.join(CA_KEY));
         let (pem, key_pem) = (files::read(&path)?, files::read(&key_path)?);
         let certificate = parse_certificate(&pem, &path)?;
-        let until = check_validity(&certificate, &path)?;
+        let until = check_validity(&certificate, &path).map_err(IdentityError::of_authority)?;
         check_key(&certificate, &parse_key(&key_pem, &key_path)?, &key_path)?;
         let malformed = |path: &Path, error| IdentityError::new(Fault::Malformed).at(path).because(error);
         let key = KeyPair::from_pem(&key_pem).map_err(|error| malformed(&key_path, error))?;

@@ -27,7 +27,9 @@ impl<'f> Forward<'f> {
     pub(super) fn new(at: At<'f>, replicas: &'f Replicas, subject: &Subject) -> Forward<'f> {
         let meta = match subject {
             Subject::Existing(meta) | Subject::New { naming: Naming::Chosen(meta), .. } => meta.clone(),
-            Subject::New { naming: Naming::FirstReplica, .. } => Meta::from(&Name::new(&at.service.name, "")),
+            Subject::New { naming: Naming::FirstReplica | Naming::Allocated(_), .. } => {
+                Meta::from(&Name::new(&at.service.name, ""))
+            }
         };
         Forward { at, replicas, meta, name: None }
     }

@@ -5,17 +5,27 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use ids::{Index, Table, is_uuid};
 use merge::Unconfirmed;
+use profile::IdForm;
 use replica::Level;
 use scope::Site;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
+use super::declared::is_found_anywhere;
 use super::forms::LearntForms;
 use super::references::Named;
 use super::request::Name;
+use crate::Audit;
+
+/// So many names that mean two things are remembered.
+const MAX_BOTH: usize = 1000;
+/// For so long after it was last seen. Whoever deletes the service's own record waits no longer.
+const BOTH_AGE: Duration = Duration::from_mins(1);
 
 /// Where a resource is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,6 +94,8 @@ struct Names {
     hidden: HashSet<Name>,
     /// The ids of the same, for what is rewritten.
     table: Table,
+    /// Those of the ids that are no UUIDs, by collections: they are replaced where they are declared only.
+    scoped: Arc<BTreeMap<Name, Table>>,
     /// What has other ids at other sites, by those for clients.
     index: Index<Name>,
     /// The paths of what belongs to users, each with how many have one there.
@@ -107,6 +119,35 @@ impl Names {
         Shelved { common, local, erasures }
     }
 
+    /// What is `name` for clients is `local` here.
+    fn map(&mut self, name: &Name, local: &Name) {
+        if is_found_anywhere(name, local) {
+            let _ = self.table.insert(name.id(), local.id());
+        } else {
+            // Any other text may be something else where it is found.
+            let table = Arc::make_mut(&mut self.scoped).entry(name.with_id("")).or_default();
+            let _ = table.insert(name.id(), local.id());
+        }
+    }
+
+    fn unmap(&mut self, name: &Name) {
+        self.table.remove(name.id());
+        let collection = name.with_id("");
+        if self.scoped.contains_key(&collection)
+            && let Some(table) = Arc::make_mut(&mut self.scoped).get_mut(&collection)
+        {
+            table.remove(name.id());
+        }
+    }
+
+    /// A collection has something whose id is no UUID, whether or not the service here has made it.
+    fn has_scoped(&mut self, name: &Name) {
+        let collection = name.with_id("");
+        if !is_uuid(name.id()) && !self.scoped.contains_key(&collection) {
+            Arc::make_mut(&mut self.scoped).insert(collection, Table::new());
+        }
+    }
+
     fn count_owned(&mut self, path: &str, more: bool) {
         if more {
             *self.owned.entry(path.into()).or_default() += 1;
@@ -127,6 +168,8 @@ pub(crate) struct Known {
     some: AtomicU64,
     /// Told whenever something is set.
     changed: Notify,
+    /// Names for clients under which the service here has something of its own, too, and when that was seen.
+    both: RwLock<BTreeMap<Name, Instant>>,
     /// The collections whose ids are known to be UUIDs by what they have.
     pub(super) forms: LearntForms,
 }
@@ -226,6 +269,48 @@ impl Known {
         path.map_or(!names.owned.is_empty(), |path| names.owned.contains_key(path))
     }
 
+    /// The ids that are replaced in declared places only, by collections; nothing where there are none.
+    pub(crate) fn scoped(&self, service: &str) -> Option<Arc<BTreeMap<Name, Table>>> {
+        if !self.may_have(service) {
+            return None;
+        }
+        let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
+        services.get(service).map(|names| &names.scoped).filter(|tables| !tables.is_empty()).cloned()
+    }
+
+    /// Notes that the service here has something of its own under a name that a replicated resource has for clients.
+    pub(crate) fn note_both(&self, name: Name) {
+        let other = |place: &Place| place.local.as_ref() != Some(&name);
+        if !self.place(&name).is_some_and(|place| !place.chosen && other(&place)) {
+            return;
+        }
+        let mut both = self.both.write().unwrap_or_else(PoisonError::into_inner);
+        if both.len() >= MAX_BOTH {
+            both.retain(|_, seen| seen.elapsed() < BOTH_AGE);
+        }
+        if both.len() < MAX_BOTH {
+            both.insert(name, Instant::now());
+        }
+    }
+
+    /// Notes an id that the service here gave in a collection, and says so once it is half way to those of replicated resources.
+    pub(crate) fn note_given(&self, audit: &Audit, collection: &Name, form: &IdForm, id: &str) {
+        if self.forms.given(collection, form, id) {
+            audit.write(&serde_json::json!({
+                "replicas": "the ids that the service gives are half way to those that replicated resources have for clients: \
+                             say in the profile where their range begins (`from`), before they meet",
+                "collection": collection.to_string(),
+                "id": id,
+            }));
+        }
+    }
+
+    /// Whether that is so.
+    pub(crate) fn is_both(&self, name: &Name) -> bool {
+        let both = self.both.read().unwrap_or_else(PoisonError::into_inner);
+        both.get(name).is_some_and(|seen| seen.elapsed() < BOTH_AGE)
+    }
+
     /// The ids that are not for clients; nothing where there are none.
     pub(crate) fn table(&self, service: &str) -> Option<Table> {
         let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
@@ -281,6 +366,9 @@ impl Known {
         let local = place.as_ref().and_then(|place| place.local.clone()).filter(|local| local != name);
         let is_there = place.is_some();
         let is_mapped = place.as_ref().is_some_and(|place| !place.chosen);
+        if is_mapped {
+            names.has_scoped(name);
+        }
         if place.as_ref().is_some_and(|place| !place.unconfirmed.is_empty()) {
             names.unconfirmed.insert(name.clone());
         } else {
@@ -307,13 +395,10 @@ impl Known {
         if before != local {
             if let Some(before) = before {
                 names.hidden.remove(&before);
-                names.table.remove(name.id());
+                names.unmap(name);
             }
             if let Some(local) = local {
-                // Any other string may be something else where it is found: such ids are replaced in paths only.
-                if is_uuid(local.id()) {
-                    let _ = names.table.insert(name.id(), local.id());
-                }
+                names.map(name, &local);
                 names.hidden.insert(local);
             }
         }

@@ -8,6 +8,7 @@ pub(crate) mod admin;
 mod answer;
 pub(crate) mod copies;
 mod counts;
+mod declared;
 mod exact;
 mod forms;
 mod forward;
@@ -40,6 +41,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
+use profile::MetaRange;
 use replica::{Meta, OpId, Reply, Ticket};
 use scope::Site;
 use spool::{Id, Spool};
@@ -52,6 +54,7 @@ use crate::sites::Sites;
 
 use admin::Admin;
 pub(crate) use counts::Counts;
+use keeper::allocate::{AllocationReply, Unallocated};
 pub(crate) use known::{Known, Place, Seen};
 pub(crate) use request::{Content, Kept, Name, Scoped, Wanted};
 pub(crate) use rewrite::Rewritten;
@@ -93,6 +96,8 @@ pub(crate) enum Order {
     Fate(OpId, oneshot::Sender<Option<Fate>>),
     /// Whether a resource is known here to be deleted.
     IsDeleted(Meta, oneshot::Sender<bool>),
+    /// A number of this range that no other site gives, for what is made.
+    Allocate(MetaRange, AllocationReply),
     /// A name for a write that another site is to accept.
     Reserve(oneshot::Sender<OpId>),
     /// Another site, which was asked to accept a write to this, gave no answer.
@@ -264,6 +269,14 @@ impl Replicas {
     pub(crate) async fn is_deleted(&self, meta: Meta) -> bool {
         let (answer, answered) = oneshot::channel();
         self.orders.send(Order::IsDeleted(meta, answer)).is_ok() && answered.await.unwrap_or(false)
+    }
+
+    /// A number of this range that no other site gives.
+    pub(crate) async fn allocate(&self, range: MetaRange) -> Result<u64, Unallocated> {
+        let (reply, told) = oneshot::channel();
+        let sent = self.orders.send(Order::Allocate(range, reply));
+        sent.map_err(|_| Unallocated::Unavailable)?;
+        told.await.unwrap_or(Err(Unallocated::Unavailable))
     }
 
     /// A name for a write that another site is to accept. None: the process ends.

@@ -5,10 +5,21 @@ use http::{Method, StatusCode};
 use profile::Kind;
 use replica::Reply;
 
+use super::Name;
 use crate::problem::Problem;
 
 pub(super) fn hidden() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "not-found", "There is no such resource")
+}
+
+/// A name means two things here.
+pub(super) fn both(name: &Name) -> Problem {
+    let title = "This name means two things here; nothing was executed";
+    Problem::new(StatusCode::CONFLICT, "conflict", title).detail(format!(
+        "`{name}` is a replicated resource, and the service of this site has another record of its own under the id {}: \
+         delete that at the service itself, or `archipel replicas detach {name}`",
+        name.id()
+    ))
 }
 
 pub(super) fn no_replication() -> Problem {

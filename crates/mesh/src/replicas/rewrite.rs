@@ -2,19 +2,22 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
-use http::{Response, StatusCode};
+use http::{Method, Response, StatusCode};
 use http_body::{Body, Frame};
 use ids::{Condition, Direction, Etags, Refused, Rewriter, Table};
-use scope::Site;
 
+use super::declared::{Declared, DeclaredRewriter, Unfit};
+use super::references::Named;
 use super::{Known, references, taken};
 use crate::BoxError;
 use crate::body::{AnswerBody, LegBody};
+use crate::core::State;
 use crate::problem::Problem;
 
 /// Digests of a body, which do not hold once it was rewritten.
@@ -25,14 +28,24 @@ const URLS: [HeaderName; 3] = [header::LOCATION, header::CONTENT_LOCATION, heade
 
 /// What is rewritten at one site for one service.
 pub(crate) struct Rewriting {
+    /// Ids that are found wherever they are.
     table: Table,
+    /// Those that are found in declared places only.
+    declared: Option<Declared>,
     etags: Etags,
 }
 
 impl Rewriting {
-    /// Nothing where ids are the same in the service as for clients.
-    pub(crate) fn of(known: &Known, service: &str, site: &Site) -> Option<Rewriting> {
-        Some(Rewriting { table: known.table(service)?, etags: Etags::new(site.name()) })
+    /// Of a request with this method and path. Nothing where ids are the same in the service as for clients.
+    pub(crate) fn of(
+        known: &Arc<Known>,
+        state: &State,
+        service: &str,
+        (method, path): (&Method, &str),
+    ) -> Option<Rewriting> {
+        let declared = Declared::of(known, state, service, method, path);
+        let table = known.table(service).or_else(|| declared.as_ref().map(|_| Table::new()))?;
+        Some(Rewriting { table, declared, etags: Etags::new(state.settings().site.name()) })
     }
 
     /// Makes a request fit for the service. A JSON body that is short enough to be held is rewritten too.
@@ -46,8 +59,7 @@ impl Rewriting {
         let short = body.size_hint().upper().is_some_and(|bytes| bytes <= most as u64);
         let body = if short && !body.is_end_stream() && is_json(content_type(&head.headers)) {
             let before = taken::take_body(body, most).await?;
-            let after = references::whole(&self.table, before.clone(), Direction::ToService);
-            let after = after.map_err(|refused| no(&refused))?;
+            let after = self.whole(content_type(&head.headers), before.clone())?;
             changed |= before != after;
             if before.len() != after.len() {
                 head.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(after.len()));
@@ -67,11 +79,25 @@ impl Rewriting {
         Ok(body)
     }
 
+    /// A JSON body for the service.
+    fn whole(&self, kind: &str, body: Bytes) -> Result<Bytes, Problem> {
+        let body =
+            references::whole(&self.table, body, Direction::ToService).map_err(|refused| no(&refused))?;
+        match &self.declared {
+            Some(declared) => declared.body(kind, body, Direction::ToService).map_err(|refused| no(&refused)),
+            None => Ok(body),
+        }
+    }
+
     /// The path and the query. Whether anything was changed.
     fn target(&self, head: &mut Parts) -> Result<bool, Problem> {
         let Some(target) = head.uri.path_and_query() else { return Ok(false) };
-        let rewritten =
-            self.table.rewrite(target.as_str(), Direction::ToService).map_err(|refused| no(&refused))?;
+        let declared = match &self.declared {
+            Some(declared) => declared.target(target.path(), target.query()).map_err(unfit)?,
+            None => None,
+        };
+        let own = declared.as_deref().unwrap_or(target.as_str());
+        let rewritten = self.table.rewrite(own, Direction::ToService).map_err(|refused| no(&refused))?;
         if rewritten == target.as_str() {
             return Ok(false);
         }
@@ -129,6 +155,10 @@ impl Rewriting {
             for value in values {
                 let text = value.to_str().ok();
                 let text = text.and_then(|text| self.table.rewrite(text, Direction::ToClient).ok());
+                let text = text.map(|text| match &self.declared {
+                    Some(declared) => declared.header(&text, Direction::ToClient).into_owned(),
+                    None => text.into_owned(),
+                });
                 let value = text.and_then(|text| HeaderValue::from_str(&text).ok()).unwrap_or(value);
                 head.headers.append(&name, value);
             }
@@ -148,14 +178,33 @@ impl Rewriting {
                 .into_response();
         }
         drop_digests(&mut head.headers);
-        if !self.table.keeps_length() {
-            head.headers.remove(header::CONTENT_LENGTH);
-        }
+        let declared = self.declared.as_ref().filter(|declared| !declared.is_without_places());
         if body.is_end_stream() {
             return Response::from_parts(head, body);
         }
-        let rewriter = Rewriter::new(self.table.clone(), Direction::ToClient);
-        Response::from_parts(head, AnswerBody::rewritten(Rewritten::new(rewriter, body)))
+        if !self.table.keeps_length() || declared.is_some() {
+            head.headers.remove(header::CONTENT_LENGTH);
+        }
+        let mut body = body;
+        if !self.table.is_empty() {
+            let rewriter = Rewriter::new(self.table.clone(), Direction::ToClient);
+            body = AnswerBody::rewritten(Rewritten::new(BodyRewriter::Anywhere(Box::new(rewriter)), body));
+        }
+        if let Some(declared) = declared {
+            let rewriter = BodyRewriter::Declared(Box::new(declared.rewriter(Direction::ToClient)));
+            body = AnswerBody::rewritten(Rewritten::new(rewriter, body));
+        }
+        Response::from_parts(head, body)
+    }
+
+    /// The replicated resources that a path and a body, as clients know them, name in declared places.
+    pub(crate) fn named(&self, path: &str, kind: &str, body: &Bytes) -> Vec<Named> {
+        let Some(declared) = &self.declared else { return Vec::new() };
+        let mut names = declared.named_in_path(path);
+        if is_json(kind) {
+            names.extend(declared.named(kind, body));
+        }
+        names
     }
 
     /// Refuses a write to a replicated resource that the service here could not be given with its own ids. JSON that is looked
@@ -163,8 +212,7 @@ impl Rewriting {
     pub(crate) fn check(&self, head: &Parts, json: Option<&Bytes>) -> Result<(), Problem> {
         let mut changed = self.target(&mut head.clone())?;
         if let Some(json) = json {
-            let after = references::whole(&self.table, json.clone(), Direction::ToService);
-            changed |= after.map_err(|refused| no(&refused))? != json;
+            changed |= self.whole(content_type(&head.headers), json.clone())? != json;
         }
         if changed && taken::is_signed(head) { Err(taken::signed()) } else { Ok(()) }
     }
@@ -184,6 +232,20 @@ pub(super) fn content_type(headers: &HeaderMap) -> &str {
 pub(super) fn is_json(content_type: &str) -> bool {
     let name = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     name.ends_with("json") || name.ends_with("json-patch")
+}
+
+/// Why a path or a query is not for the service here.
+fn unfit(unfit: Unfit) -> Problem {
+    match unfit {
+        Unfit::Hidden => no(&Refused::Hidden(String::new())),
+        Unfit::Undeclared(name) => {
+            let title = "A parameter has the id of a replicated resource, and is not declared to have one";
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "undeclared-id", title).detail(format!(
+                "the service here knows the resource by another id: say in the profile of which kind `{name}` has ids, with \
+                 `parameters = {{ {name} = \"KIND\" }}` in the [[kinds]] of this collection"
+            ))
+        }
+    }
 }
 
 fn no(refused: &Refused) -> Problem {
@@ -209,9 +271,31 @@ fn not_that_one() -> Problem {
     .detail("its entity tag is of another site, or of none")
 }
 
+/// How a body is rewritten.
+enum BodyRewriter {
+    Anywhere(Box<Rewriter>),
+    Declared(Box<DeclaredRewriter>),
+}
+
+impl BodyRewriter {
+    fn push(&mut self, chunk: Bytes, out: &mut VecDeque<Bytes>) -> Result<(), Refused> {
+        match self {
+            BodyRewriter::Anywhere(rewriter) => rewriter.push(chunk, out),
+            BodyRewriter::Declared(rewriter) => rewriter.push(chunk, out),
+        }
+    }
+
+    fn finish(&mut self, out: &mut VecDeque<Bytes>) -> Result<(), Refused> {
+        match self {
+            BodyRewriter::Anywhere(rewriter) => rewriter.finish(out),
+            BodyRewriter::Declared(rewriter) => rewriter.finish(out),
+        }
+    }
+}
+
 /// An answer on its way through a rewriter.
 pub(crate) struct Rewritten {
-    rewriter: Rewriter,
+    rewriter: BodyRewriter,
     body: Box<AnswerBody>,
     ready: VecDeque<Bytes>,
     /// What came behind the data.
@@ -220,7 +304,7 @@ pub(crate) struct Rewritten {
 }
 
 impl Rewritten {
-    fn new(rewriter: Rewriter, body: AnswerBody) -> Rewritten {
+    fn new(rewriter: BodyRewriter, body: AnswerBody) -> Rewritten {
         Rewritten { rewriter, body: Box::new(body), ready: VecDeque::new(), last: None, ended: false }
     }
 

@@ -69,6 +69,7 @@ const ONCE: [&str; 20] = [
 const ONCE_BY_START: [&str; 6] = ["if-", "proxy-", "archipel-", "x-scope", "x-forwarded-", "x-amz-"];
 
 /// A write that was understood.
+#[derive(Clone)]
 pub(crate) struct Understood<'u> {
     pub(crate) kind: &'u Kind,
     pub(crate) subject: Subject,

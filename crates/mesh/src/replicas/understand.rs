@@ -17,6 +17,8 @@ pub(crate) enum Meaning<'k> {
     Ordinary,
     /// It names a replica as only this site's service knows it: for clients there is no such thing.
     Hidden,
+    /// This is a replicated resource for clients, and something else in the service here.
+    Both(Name),
     /// Of a replicated resource, or of something below it.
     Read(Target<'k>),
     /// The same, and it changes it.
@@ -82,24 +84,11 @@ pub(crate) fn understand<'k>(
         match known.look_up(&name) {
             Seen::Ordinary => {}
             Seen::Hidden => return Meaning::Hidden,
+            Seen::Replicated(_) if known.is_both(&name) => return Meaning::Both(name),
             Seen::Replicated(place) => return of(&item, sent, name, place, method),
         }
     }
     Meaning::Ordinary
-}
-
-/// The path of a replicated resource with the id that the service here has for it, where that is no UUID: those are replaced
-/// wherever they are.
-pub(crate) fn localized(kinds: &Kinds, service: &str, path: &str, known: &Known) -> Option<String> {
-    let path = plain(path);
-    for item in kinds.items(service, &path) {
-        let name = Name::new(service, item.name);
-        let Seen::Replicated(place) = known.look_up(&name) else { continue };
-        let local = place.local.filter(|local| *local != name && !ids::is_uuid(local.id()))?;
-        let (collection, _) = item.path.rsplit_once('/')?;
-        return Some(format!("{collection}/{}{}", local.id(), item.below));
-    }
-    None
 }
 
 /// The method that a request counts by: a dry run only asks, as a GET does.
@@ -304,6 +293,7 @@ mod tests {
         let (word, target) = match understand(&profile.kinds, "image", &method, path, None, &known) {
             Meaning::Ordinary => return "ordinary".to_owned(),
             Meaning::Hidden => return "hidden".to_owned(),
+            Meaning::Both(_) => return "both".to_owned(),
             Meaning::Read(target) => ("read", target),
             Meaning::Write(target, _) => ("write", target),
         };

@@ -20,7 +20,7 @@ use super::forward::Forward;
 use super::group::{self, Group};
 use super::keeper::is_storable;
 use super::refusals::{
-    dots, exists, hidden, no_fields, no_level, no_replication, not_readable, not_replicable, too_long,
+    both, dots, exists, hidden, no_fields, no_level, no_replication, not_readable, not_replicable, too_long,
     unknown_method,
 };
 use super::rewrite::{self, Rewriting};
@@ -127,6 +127,7 @@ pub(crate) async fn create(at: At<'_>, head: Box<Parts>, body: LegBody, group: &
     };
     match understand(kinds, name, &head.method, head.uri.path(), owner.as_deref(), &replicas.known) {
         Meaning::Hidden => return Ok(hidden().into_response()),
+        Meaning::Both(own) => return refuse(both(&own)),
         Meaning::Write(target, rule) => return at.write(replicas, target, &rule, *head, body).await,
         Meaning::Ordinary | Meaning::Read(_) => {}
     }
@@ -206,6 +207,7 @@ impl<'a> At<'a> {
         let path = head.uri.path();
         match understand(&profile.kinds, name, &method, path, owner.as_deref(), &replicas.known) {
             Meaning::Hidden => Ok(hidden().into_response()),
+            Meaning::Both(own) => refuse(both(&own)),
             Meaning::Write(target, rule) => self.write(replicas, target, &rule, *head, body).await,
             Meaning::Read(target) => self.read(replicas, &target, head, body, speaker).await,
             Meaning::Ordinary if self.about.is_some() => self.unknown_here().await,
@@ -236,12 +238,8 @@ impl<'a> At<'a> {
         body: LegBody,
         speaker: Option<&Speaker>,
     ) -> Outcome {
-        let kinds = &self.state.settings().profile.kinds;
-        let path = understand::localized(kinds, &self.service.name, head.uri.path(), &replicas.known);
-        if let Some(path) = path {
-            taken::set_path(&mut head, &path);
-        }
-        let Some(rewriting) = Rewriting::of(&replicas.known, &self.service.name, self.here()) else {
+        let of = (&head.method, head.uri.path());
+        let Some(rewriting) = Rewriting::of(&replicas.known, self.state, &self.service.name, of) else {
             return leg::local(self.core, self.state, self.service, head, body, self.carried, speaker).await;
         };
         let most = self.state.settings().limits.replay_bytes;
@@ -333,7 +331,7 @@ impl<'a> At<'a> {
         };
         let (meta, item) = match &naming {
             Naming::Chosen(meta) => (Some(meta.clone()), sent.trim_end_matches('/').len()),
-            Naming::FirstReplica => (None, sent.len()),
+            Naming::FirstReplica | Naming::Allocated(_) => (None, sent.len()),
         };
         let below = sent.split_off(item);
         let subject = Subject::New { naming, level: group.level(), sites: group.sites.clone() };
@@ -534,17 +532,36 @@ impl<'a> At<'a> {
         others.into_iter().map(|(_, site)| site).collect()
     }
 
+    /// A write that makes what its service names, with the name that clients will know, where that is none of its service's.
+    async fn named_for_clients<'w>(
+        self,
+        replicas: &Replicas,
+        understood: &Understood<'w>,
+        head: &Parts,
+    ) -> Result<Option<Understood<'w>>, Outcome> {
+        let Subject::New { naming: Naming::FirstReplica, level, sites } = &understood.subject else {
+            return Ok(None);
+        };
+        match self.naming(replicas, understood.kind, &understood.path, head).await? {
+            naming @ Naming::Allocated(_) => {
+                let subject = Subject::New { naming, level: *level, sites: sites.clone() };
+                Ok(Some(Understood { subject, ..understood.clone() }))
+            }
+            Naming::FirstReplica | Naming::Chosen(_) => Ok(None),
+        }
+    }
+
     /// To this site's keeper.
     async fn keep(self, replicas: &Replicas, work: &Work<'_>) -> Outcome {
         let (settings, name) = (self.state.settings(), &self.service.name);
         let Work { understood, head, body, .. } = work;
-        if let Subject::New { naming: Naming::FirstReplica, .. } = &understood.subject {
-            let (kind, path) = (understood.kind, &understood.path);
-            if let Some(outcome) = Box::pin(self.refuse_unknown_form(replicas, kind, path, head)).await {
-                return outcome;
-            }
-        }
-        let rewriting = Rewriting::of(&replicas.known, name, self.here());
+        let named = match Box::pin(self.named_for_clients(replicas, understood, head)).await {
+            Ok(named) => named,
+            Err(outcome) => return outcome,
+        };
+        let understood = named.as_ref().unwrap_or(understood);
+        let of = (&head.method, head.uri.path());
+        let rewriting = Rewriting::of(&replicas.known, self.state, name, of);
         let by = match Box::pin(taken::sender(self.core, self.state, name, &head.headers)).await {
             Ok(by) => by,
             Err(problem) => return refuse(problem),
@@ -561,6 +578,11 @@ impl<'a> At<'a> {
             }
         }
         wanted.kept.names = references::of(&replicas.known, &wanted.kept, data);
+        if let (Some(rewriting), false) = (&rewriting, data) {
+            let (kind, body) = (wanted.kept.content_type(), body.inline());
+            let others = rewriting.named(&wanted.kept.path, kind, &body);
+            wanted.kept.names.extend(others);
+        }
         if !is_storable(&wanted.kept) {
             return refuse(too_long());
         }
@@ -570,7 +592,7 @@ impl<'a> At<'a> {
         };
         let response = answer::respond(answered);
         // What was just made may have an id that is not for clients.
-        Ok(match Rewriting::of(&replicas.known, name, self.here()) {
+        Ok(match Rewriting::of(&replicas.known, self.state, name, of) {
             Some(rewriting) => rewriting.response(response),
             None => response,
         })

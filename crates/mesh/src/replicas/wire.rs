@@ -33,6 +33,9 @@ pub(crate) const PART: &str = "/archipel/replicas/3/part";
 /// A name that is reserved, or is to be.
 pub(crate) const RESERVATIONS: &str = "/archipel/replicas/3/reservations";
 
+/// The highest number of a slice that a resource has for clients.
+pub(crate) const HIGHEST: &str = "/archipel/replicas/3/highest";
+
 /// So many of one peer's are taken at a time, by each core: each may be long.
 pub(crate) const AT_ONCE: usize = 4;
 /// So many long bodies are given to one peer at a time, by each core.
@@ -66,6 +69,8 @@ pub(crate) enum Asked {
     Part(Bytes),
     /// About a name that is reserved.
     Reservation(Bytes),
+    /// Which of its numbers are known.
+    Highest(Bytes),
 }
 
 /// Whether the answer to this is long, and takes its time.
@@ -101,6 +106,7 @@ pub(crate) async fn answer(
     let asked = match (&head.method, head.uri.path()) {
         (&Method::POST, COMING) => Some(Asked::Coming(body)),
         (&Method::POST, PART) => Some(Asked::Part(body)),
+        (&Method::POST, HIGHEST) => Some(Asked::Highest(body)),
         (&Method::POST, RESERVATIONS) => Some(Asked::Reservation(body)),
         (&Method::GET, path) if path.starts_with(BODIES) => {
             path.strip_prefix(BODIES).map(|id| Asked::Body(id.to_owned()))

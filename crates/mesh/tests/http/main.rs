@@ -27,6 +27,7 @@ mod names;
 mod never_twice;
 mod operators;
 mod paging;
+mod records;
 mod replicas;
 mod resources;
 mod sessions;

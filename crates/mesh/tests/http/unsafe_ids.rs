@@ -1,70 +1,21 @@
 //! Replicated creations where a service gives ids that another site's service may give to something else.
 
-use std::net::SocketAddr;
+use sample::records::RecordIds;
+use serde_json::json;
 
-use sample::records::{RecordIds, Records};
-use serde_json::{Value, json};
-
-use crate::harness::{ANY_PORT, Conn, Isles, Message, until};
-use crate::replicas::replicating;
-
-/// Three sites, each with a records service.
-struct World {
-    isles: Isles,
-    records: Vec<Records>,
-    services: Vec<sample::Handle>,
-    _directory: tempfile::TempDir,
-}
-
-impl World {
-    fn new(ids: [RecordIds; 3]) -> World {
-        let directory = tempfile::tempdir().unwrap();
-        let records: Vec<_> = ids.into_iter().map(Records::new).collect();
-        let spawn = |records: &Records| sample::Handle::spawn_thread(records.clone(), ANY_PORT).unwrap();
-        let services: Vec<_> = records.iter().map(spawn).collect();
-        let addresses: Vec<SocketAddr> = services.iter().map(sample::Handle::address).collect();
-        let root = directory.path().to_owned();
-        let isles = Isles::at([addresses[0], addresses[1], addresses[2]], |settings| {
-            replicating(settings, &root);
-        });
-        isles.acquaint();
-        World { isles, records, services, _directory: directory }
-    }
-
-    fn at(&self, site: usize, line: &str, scope: &str, body: &str) -> Message {
-        ask(self.isles.connect_to(site), line, scope, body)
-    }
-
-    /// A service is asked itself.
-    fn own(&self, site: usize, line: &str, body: &str) -> Message {
-        ask(Conn::to(self.services[site].address()), line, "", body)
-    }
-}
-
-fn ask(mut client: Conn, line: &str, scope: &str, body: &str) -> Message {
-    let scope = if scope.is_empty() { String::new() } else { format!("X-Scope: image: {scope}\r\n") };
-    let length = body.len();
-    client.send(format!(
-        "{line} HTTP/1.1\r\nHost: x\r\n{scope}Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
-    ));
-    client.answer_to(line)
-}
-
-fn json(answer: &Message) -> Value {
-    serde_json::from_slice(&answer.body).unwrap_or_else(|_| panic!("{}", answer.text()))
-}
+use crate::harness::until;
+use crate::records::{World, json};
 
 #[test]
-fn a_collection_whose_ids_are_not_known_to_be_uuids_is_refused_before_anything_is_made() {
+fn a_collection_whose_ids_have_no_known_form_is_refused_before_anything_is_made() {
     let prefixed = || RecordIds::Prefixed("usr_".to_owned());
     let all = |ids: RecordIds| [ids.clone(), ids.clone(), ids];
     for (ids, before, because) in [
-        (all(RecordIds::Integers), vec![json!({"t": "own"})], "its ids are integers, such as 1"),
         (all(prefixed()), vec![json!({"t": "own"})], "its ids are no UUIDs, such as `usr_1`"),
         (all(RecordIds::Uuids), vec![], "it lists nothing"),
         (all(RecordIds::Integers), vec![json!({"id": "x"}), json!({})], "its ids are of several forms"),
     ] {
-        let world = World::new(ids);
+        let world = World::undeclared(ids);
         for record in &before {
             for site in 0..3 {
                 assert_eq!(world.own(site, "POST /posts", &record.to_string()).status(), 201);
@@ -91,7 +42,7 @@ fn a_collection_whose_ids_are_not_known_to_be_uuids_is_refused_before_anything_i
 
 #[test]
 fn a_collection_that_shows_uuids_is_replicated_without_a_word_in_the_profile() {
-    let world = World::new([RecordIds::Uuids, RecordIds::Uuids, RecordIds::Uuids]);
+    let world = World::undeclared([RecordIds::Uuids, RecordIds::Uuids, RecordIds::Uuids]);
     assert_eq!(world.own(0, "POST /posts", "{}").status(), 201);
     let made = world.at(0, "POST /posts", "A & B", r#"{"t": "shared"}"#);
     assert_eq!(made.status(), 201, "{}", made.text());
@@ -103,7 +54,7 @@ fn a_collection_that_shows_uuids_is_replicated_without_a_word_in_the_profile() {
 
 #[test]
 fn what_another_service_makes_under_an_id_that_is_no_uuid_is_no_replica() {
-    let world = World::new([RecordIds::Uuids, RecordIds::Integers, RecordIds::Uuids]);
+    let world = World::undeclared([RecordIds::Uuids, RecordIds::Integers, RecordIds::Uuids]);
     for site in 0..3 {
         assert_eq!(world.own(site, "POST /posts", r#"{"t": "own"}"#).status(), 201);
     }

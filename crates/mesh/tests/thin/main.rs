@@ -44,6 +44,8 @@ mod never_twice;
 mod operators;
 #[path = "../http/paging.rs"]
 mod paging;
+#[path = "../http/records.rs"]
+mod records;
 #[path = "../http/replicas.rs"]
 mod replicas;
 #[path = "../http/resources.rs"]

@@ -47,7 +47,7 @@ impl Machine {
     fn ordered_map(&mut self, write: &Write) -> Result<ReplicaMap, Reply> {
         let named = match &write.subject {
             Subject::Existing(meta) | Subject::New { naming: Naming::Chosen(meta), .. } => Some(meta),
-            Subject::New { naming: Naming::FirstReplica, .. } => None,
+            Subject::New { naming: Naming::FirstReplica | Naming::Allocated(_), .. } => None,
         };
         if let Some(meta) = named.filter(|meta| self.ordering.entries.contains_key(meta)) {
             return self.taking_map(meta).ok_or(Reply::NotGood);
@@ -61,6 +61,9 @@ impl Machine {
         }
         let (meta, chosen) = match naming {
             Naming::Chosen(meta) => (meta.clone(), true),
+            // It was never given before. What has this name all the same is something else.
+            Naming::Allocated(meta) if self.map(meta).is_some() => return Err(Reply::Unavailable),
+            Naming::Allocated(meta) => (meta.clone(), false),
             Naming::FirstReplica => (self.provisional(), false),
         };
         let stamp = self.clock.tick(self.call.wall_ms);

@@ -47,6 +47,9 @@ fn draw(world: &mut World, at: usize) -> Write {
         let chosen = world.chance.percent(70);
         let naming = if chosen {
             Naming::Chosen(Meta(format!("r{}", world.chance.below(2)).into()))
+        } else if world.chance.percent(50) {
+            // By whom it was accepted, and a number: as sites that cannot talk allocate them.
+            Naming::Allocated(Meta(format!("m{site}-{n}").into()))
         } else {
             Naming::FirstReplica
         };

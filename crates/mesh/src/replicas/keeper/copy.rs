@@ -18,7 +18,8 @@ use super::presence::is_absent;
 use super::shapes::Shape;
 use super::vault::{Table, Vault};
 use crate::body::AnswerBody;
-use crate::core::Core;
+use crate::core::{Core, State};
+use crate::replicas::declared::Declared;
 use crate::replicas::exact::Exact;
 use crate::replicas::references::{Named, replaced};
 use crate::replicas::request::{Kept, Name};
@@ -164,9 +165,12 @@ impl Source {
                 _ => return None,
             }
         }
-        let document = for_clients(&self.core, service, document);
+        let document = for_clients_of(&self.core, &state, kind, local, document);
         let known = self.core.shared.replicas.as_ref().map(|replicas| &replicas.known);
-        let names = known.map(|known| known.named(service, [].iter(), &document)).unwrap_or_default();
+        let mut names = known.map(|known| known.named(service, [].iter(), &document)).unwrap_or_default();
+        if let Some(declared) = declared(&self.core, &state, Some(kind), local) {
+            names.extend(declared.named("", &document));
+        }
         let by = state.settings().site.clone();
         Some(Represented { document: document.to_vec(), parts: read, names, by })
     }
@@ -175,6 +179,21 @@ impl Source {
 /// A document of a service here, as any site can read it.
 pub(super) fn for_clients(core: &Core, service: &str, document: Bytes) -> Bytes {
     replaced(&ids_of(core, service), document, Direction::ToClient)
+}
+
+/// The same, of a resource whose document may have ids in declared places only.
+pub(super) fn for_clients_of(core: &Core, state: &State, kind: &Kind, name: &Name, document: Bytes) -> Bytes {
+    let document = for_clients(core, name.service(), document);
+    match declared(core, state, Some(kind), name) {
+        Some(declared) => declared.body("", document.clone(), Direction::ToClient).unwrap_or(document),
+        None => document,
+    }
+}
+
+/// What in the documents beside this one, of the same kind, may be an id in declared places only.
+pub(super) fn declared(core: &Core, state: &State, kind: Option<&Kind>, name: &Name) -> Option<Declared> {
+    let known = &core.shared.replicas.as_ref()?.known;
+    Declared::of_documents(known, state, kind, &name.with_id(""), None)
 }
 
 /// What the service here has of a resource: the same digest wherever the same is there.
@@ -192,7 +211,7 @@ pub(super) async fn digest(core: &Core, shape: &Shape, local: &Name) -> Content 
         digest.update(&(bytes.len() as u64).to_le_bytes());
         digest.update(bytes);
     };
-    add(&portable(&for_clients(core, service, document), kind));
+    add(&portable(&for_clients_of(core, &state, kind, local, document), kind));
     for part in &kind.parts {
         let Some(answer) = stream(core, &state, local, &format!("{path}{part}")).await else {
             return Content::Unread;

@@ -36,6 +36,7 @@ impl Keeper {
                 Deed::Tell(reply, told) => drop(reply.send(told)),
                 Deed::Done(reply, done) => drop(reply.send(done)),
                 Deed::Begun(reply) => drop(reply.send(true)),
+                Deed::Allocated(range, end) => self.allocated(range, end),
                 Deed::Settled(reply) => drop(reply.send(Ok(()))),
                 // It may be the body of another write by now: one that came again.
                 Deed::Erase(id) if self.book.needs(id) => {}

@@ -54,6 +54,7 @@ impl Keeper {
                 }));
                 self.fault = Some((error.to_string(), pause));
                 self.tell_all_unknown();
+                self.tell_unallocated();
                 let news = self.news.clone();
                 spawn_local(async move {
                     tokio::time::sleep(pause).await;

@@ -5,17 +5,18 @@ use std::rc::Rc;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, LOCATION};
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Collected, Limited};
 use ids::is_uuid;
 use plan::Sent;
-use profile::Kind;
+use profile::{IdForm, Kind};
 use replica::{Authority, Body, Class, Execution, How, Level, LocalId, OpId, Operation, Outcome, Who};
 use scope::Site;
 use serde_json::Value;
 use spool::{Id, Spool};
 
 use super::awaited::{Waits, are_made};
+use super::book::is_provisional;
 use super::credentials::{as_archipel, is_by_login, is_known, is_of_the_credential, is_of_the_moment, under};
 use super::probe::{mark, probe_of};
 use super::replay::{self, Replay, Target};
@@ -27,6 +28,7 @@ use crate::identity::{self, Unvouched};
 use crate::leg::{self, Carried};
 use crate::problem::UNSENT;
 use crate::replicas::Held;
+use crate::replicas::declared::Declared;
 use crate::replicas::references::addressed;
 use crate::replicas::request::{Content, Kept, Name, Scoped};
 use crate::replicas::understand::{has_dots, is_part, plain};
@@ -200,7 +202,8 @@ impl Job {
     /// Whether what a write sets is so in what the service has. `None`: it cannot be told.
     pub(super) fn agrees(&self, state: &State, kept: &Kept, how: &How, found: &[u8]) -> Option<bool> {
         let (own, ids) = (self.local.as_ref().map(Name::from), self.ids(&kept.service));
-        let target = target(state, kept, own.as_ref(), self.chosen, &ids);
+        let declared = self.declared(state, kept);
+        let target = target(state, kept, own.as_ref(), self.chosen, (&ids, declared.as_ref()));
         let written = replay::replay(kept, &self.operation.class, how, &target)?.body;
         let written: Value = serde_json::from_slice(&written).ok()?;
         replay::agrees(&written, &serde_json::from_slice(found).ok()?)
@@ -219,7 +222,8 @@ impl Job {
     ) -> Result<(Box<Parts>, LegBody, Option<Carried>), Said> {
         let meta = Name::from(&self.operation.resource);
         let (local, ids) = (self.local.as_ref().map(Name::from), self.ids(&kept.service));
-        let target = target(state, kept, local.as_ref(), self.chosen, &ids);
+        let declared = self.declared(state, kept);
+        let target = target(state, kept, local.as_ref(), self.chosen, (&ids, declared.as_ref()));
         let (class, how) = (&self.operation.class, &self.execution.how);
         if !is_of(class, kept, &meta) {
             return Err(Outcome::NotExecuted.into());
@@ -231,7 +235,7 @@ impl Job {
             let (method, path) = replay::path(kept, class, how, &target);
             head.method = method;
             // The client's own query: the kept one lacks credentials.
-            head.uri = addressed(&ids, &path, head.uri.query()).ok_or(Outcome::NotExecuted)?;
+            head.uri = target.address(&path, head.uri.query()).ok_or(Outcome::NotExecuted)?;
             let mut body = replay::body(kept, how, &target, &mut head.headers);
             mark(probe, &self.execution.op, &mut head.headers, &mut body);
             return Ok((head, full(body), carried));
@@ -281,6 +285,21 @@ impl Job {
         ids
     }
 
+    /// The ids of the service here that are replaced in declared places only, its own for this resource among them.
+    fn declared(&self, state: &State, kept: &Kept) -> Option<Declared> {
+        let known = &self.core.shared.replicas.as_ref()?.known;
+        let (meta, local) = (Name::from(&self.operation.resource), self.local.as_ref().map(Name::from));
+        let path = plain(kept.path.trim_end_matches('/'));
+        let within = if kept.method == "POST" { format!("{path}/x") } else { path.into_owned() };
+        let items = state.settings().profile.kinds.items(&kept.service, &within);
+        let collection = Name::new(&kept.service, items.first()?.name).with_id("");
+        let collection = if is_provisional(&self.operation.resource) { collection } else { meta.with_id("") };
+        let kind = kind(state, &kept.service, &kept.kind, &kept.path);
+        let kind = kind.filter(|_| kept.below.trim_matches('/').is_empty());
+        let own = local.as_ref().filter(|_| !self.chosen).map(|local| (&meta, local));
+        Declared::of_documents(known, state, kind, &collection, own)
+    }
+
     fn done(
         &self,
         state: &State,
@@ -292,8 +311,19 @@ impl Job {
         if self.execution.how != How::Create || self.chosen {
             return Outcome::Done { status, local: None };
         }
-        match created(state, kept, head.headers.get(LOCATION), response.map(Response::body)) {
-            Some(name) => Outcome::Done { status, local: Some(LocalId::from(&name)) },
+        let meta =
+            Some(Name::from(&self.operation.resource)).filter(|_| !is_provisional(&self.operation.resource));
+        match created(state, kept, meta.as_ref(), head.headers.get(LOCATION), response.map(Response::body)) {
+            Some(name) => {
+                let form =
+                    kind(state, &kept.service, &kept.kind, &kept.path).and_then(|kind| kind.ids.clone());
+                if let Some(replicas) = &self.core.shared.replicas {
+                    let form = form.unwrap_or_else(|| IdForm::of_meta(name.id()));
+                    let audit = &self.core.shared.audit;
+                    replicas.known.note_given(audit, &name.with_id(""), &form, name.id());
+                }
+                Outcome::Done { status, local: Some(LocalId::from(&name)) }
+            }
             // Half an answer does not say what was made.
             None if response.is_none() => Outcome::Unknown,
             None => {
@@ -307,7 +337,7 @@ impl Job {
 /// Writes down that a service gave what it made no id, or one that another site's service may give to something else.
 pub(super) fn note_unnamed(core: &Core, op: &OpId) {
     core.shared.audit.write(&serde_json::json!({
-        "replicas": "the answer of the service has no UUID for what it made: that is an ordinary resource of this site, and \
+        "replicas": "the answer of the service has no id of the form that the profile says for what it made: that is an ordinary resource of this site, and \
                      the operation is in doubt until you settle it",
         "operation": op.to_string(),
     }));
@@ -344,11 +374,11 @@ fn target<'t>(
     kept: &Kept,
     local: Option<&'t Name>,
     chosen: bool,
-    ids: &'t ids::Table,
+    (ids, declared): (&'t ids::Table, Option<&'t Declared>),
 ) -> Target<'t> {
     let kind = kind(state, &kept.service, &kept.kind, &kept.path);
     let data = kind.is_some_and(|kind| is_part(kind, &kept.below));
-    Target { local, chosen, kind, ids, data }
+    Target { local, chosen, kind, ids, declared, data }
 }
 
 /// The ids that a service here has for replicated resources.
@@ -368,7 +398,13 @@ pub(super) fn item_path(kept: &Kept, class: &Class, local: &Name) -> String {
 }
 
 /// The name of what was made: what the answer says at the place of its kind's id, else the address that it gives.
-fn created(state: &State, kept: &Kept, location: Option<&HeaderValue>, body: Option<&Bytes>) -> Option<Name> {
+fn created(
+    state: &State,
+    kept: &Kept,
+    meta: Option<&Name>,
+    location: Option<&HeaderValue>,
+    body: Option<&Bytes>,
+) -> Option<Name> {
     let collection = kept.path.trim_end_matches('/');
     let collection = if kept.method == "POST" {
         collection
@@ -376,14 +412,14 @@ fn created(state: &State, kept: &Kept, location: Option<&HeaderValue>, body: Opt
         collection.rsplit_once('/').map_or("", |(collection, _)| collection)
     };
     let kind = kind(state, &kept.service, &kept.kind, collection)?;
-    named(state, &kept.service, &kind.name, collection, &said_id(kind, location, body)?)
+    named(state, (&kept.service, &kind.name), meta, collection, &said_id(kind, location, body)?)
 }
 
 /// The id that an answer gives to what was made.
 pub(super) fn said_id(kind: &Kind, location: Option<&HeaderValue>, body: Option<&Bytes>) -> Option<String> {
     let said = body.and_then(|body| {
         let document: Value = serde_json::from_slice(body).ok()?;
-        document.pointer(&kind.id)?.as_str().map(str::to_owned)
+        id_text(document.pointer(&kind.id)?)
     });
     let linked = || {
         let address = location?.to_str().ok()?;
@@ -393,15 +429,30 @@ pub(super) fn said_id(kind: &Kind, location: Option<&HeaderValue>, body: Option<
     said.or_else(linked)
 }
 
-/// The name of a resource with this id. `None`: it is no UUID. Another site's service may give any other to something else.
-pub(super) fn named(state: &State, service: &str, kind: &str, collection: &str, id: &str) -> Option<Name> {
-    if !is_uuid(id) {
-        return None;
+/// An id as a service writes it.
+pub(super) fn id_text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(id) => Some(id.clone()),
+        Value::Number(id) => Some(id.to_string()),
+        _ => None,
     }
+}
+
+/// The name of a resource with this id, of the kind of that name. `None`: another site's service may give the id to something
+/// else, because it has not the form that the profile says, or that the resource has for clients.
+pub(super) fn named(
+    state: &State,
+    (service, kind): (&str, &str),
+    meta: Option<&Name>,
+    collection: &str,
+    id: &str,
+) -> Option<Name> {
     let path = format!("{}/{id}", plain(collection));
     let items = state.settings().profile.kinds.items(service, &path);
     let own = items.into_iter().find(|item| item.below.is_empty() && item.kind.name == kind)?;
-    Some(Name::new(service, own.name))
+    let learnt = || meta.map_or(IdForm::Uuid, |meta| IdForm::of_meta(meta.id()));
+    let form = own.kind.ids.clone().unwrap_or_else(learnt);
+    form.fits(id).then(|| Name::new(service, own.name))
 }
 
 /// Sends a request of Archipel's own, about a resource, to its service here.
@@ -451,7 +502,7 @@ async fn open(
     stored: Option<LegBody>,
 ) -> Result<Response<AnswerBody>, Sent> {
     let own = state.service(name.service()).ok_or(Sent::No)?;
-    let uri = addressed(&ids_of(core, name.service()), replay.uri.path(), replay.uri.query());
+    let uri = addressed_here(core, state, name.service(), &replay.uri);
     let uri = uri.ok_or(Sent::No)?;
     let replay = Replay { uri, ..replay };
     let makes = !matches!(replay.method, Method::GET | Method::HEAD | Method::DELETE);
@@ -473,6 +524,19 @@ async fn open(
         identity::ended(core, &asked);
     }
     Ok(answer)
+}
+
+/// An address for the service here.
+fn addressed_here(core: &Core, state: &State, service: &str, uri: &Uri) -> Option<Uri> {
+    let ids = ids_of(core, service);
+    let known = core.shared.replicas.as_ref().map(|replicas| &replicas.known);
+    match known.and_then(|known| Declared::of(known, state, service, &Method::GET, uri.path())) {
+        Some(declared) => {
+            let (path, query) = declared.local_target(uri.path(), uri.query());
+            addressed(&ids, &path, query.as_deref())
+        }
+        None => addressed(&ids, uri.path(), uri.query()),
+    }
 }
 
 /// Reads something of a resource from a service of this site, as it comes.

@@ -44,6 +44,7 @@ impl Keeper {
             }
             Asked::Reservation(_) if busy => drop(reply.send(told(StatusCode::SERVICE_UNAVAILABLE))),
             Asked::Reservation(question) => self.asked_of_name(&from, &question, reply),
+            Asked::Highest(question) => drop(reply.send(self.asked_for_highest(&question))),
             Asked::Part(asked) => drop(reply.send(self.part(&from, &asked))),
             Asked::Write(id) => self.give_write(&from, &id, reply),
             Asked::State(name) => self.read_state(&from, &Meta(name.into()), reply),

@@ -19,7 +19,7 @@ use spool::Spool;
 
 use super::awaited::{Waits, are_made};
 use super::book::is_provisional;
-use super::copy::{Copied, Part, Represented, for_clients, hash, portable};
+use super::copy::{Copied, Part, Represented, declared, for_clients, for_clients_of, hash, portable};
 use super::execute::{
     self, OPERATION, ask, ask_with, asked, ids_of, look, note_unnamed, request, said_id, stream,
 };
@@ -205,12 +205,13 @@ impl Installer<'_> {
 
     /// Whether the service has nothing under the name of what is to be installed, or has that already.
     async fn is_free(&self, content: &Represented) -> bool {
-        let (service, path) = (self.name.service(), self.shape.path(self.name));
+        let path = self.shape.path(self.name);
         let Some(kind) = self.kind() else { return false };
         match look(self.core, self.state, self.name, &path).await {
             Some((404 | 410, _)) => true,
             Some((200..=299, found)) => {
-                portable(&for_clients(self.core, service, found), kind) == portable(&content.document, kind)
+                let found = for_clients_of(self.core, self.state, kind, self.name, found);
+                portable(&found, kind) == portable(&content.document, kind)
             }
             Some(_) | None => false,
         }
@@ -301,7 +302,7 @@ impl Installer<'_> {
         kind: &Kind,
         media_type: &str,
     ) -> Option<()> {
-        let found = portable(&for_clients(self.core, self.name.service(), found.clone()), kind);
+        let found = portable(&for_clients_of(self.core, self.state, kind, self.name, found.clone()), kind);
         let steps = steps(Exact::read(&found)?, Exact::read(document)?, &kind.fields)?;
         if steps.is_empty() {
             return Some(());
@@ -375,8 +376,15 @@ impl Installer<'_> {
             _ if answer.headers().contains_key(UNSENT) => Outcome::NotExecuted,
             200..=299 => {
                 let id = said_id(kind, answer.headers().get(LOCATION), Some(answer.body()));
-                let name =
-                    |id: &str| execute::named(self.state, self.name.service(), &kind.name, collection, id);
+                let name = |id: &str| {
+                    execute::named(
+                        self.state,
+                        (self.name.service(), &kind.name),
+                        Some(self.name),
+                        collection,
+                        id,
+                    )
+                };
                 let made = id.as_deref().and_then(name);
                 if made.is_none() {
                     note_unnamed(self.core, op);
@@ -406,7 +414,11 @@ impl Installer<'_> {
     }
 
     fn for_service(&self, document: Bytes) -> Bytes {
-        replaced(&ids_of(self.core, self.name.service()), document, Direction::ToService)
+        let document = replaced(&ids_of(self.core, self.name.service()), document, Direction::ToService);
+        match declared(self.core, self.state, self.kind(), self.name) {
+            Some(own) => own.body("", document.clone(), Direction::ToService).unwrap_or(document),
+            None => document,
+        }
     }
 
     async fn send(&self, method: Method, path: &str, kind: Option<&[u8]>, body: Bytes) -> Option<u16> {

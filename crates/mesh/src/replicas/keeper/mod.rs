@@ -11,6 +11,7 @@
 //! sites), `copy`, `fetch` and `install` (states), `bodies` and `pull` (long bodies), `show` and `webhook` (what is told). `reads`:
 //! reads that wait for all that.
 
+pub(in crate::replicas) mod allocate;
 mod awaited;
 mod bodies;
 mod book;
@@ -51,6 +52,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, UNIX_EPOCH};
 
+use profile::MetaRange;
 use replica::{
     Doubt, Effect, Event, Execution, LocalId, Machine, Message, Meta, OpId, Outcome, Record, ReplicaMap,
     Reply, Restoring, Snapshot, Timer,
@@ -64,6 +66,7 @@ use tokio::time::Instant;
 
 pub(in crate::replicas) use self::execute::is_storable;
 
+use self::allocate::Allocations;
 use self::awaited::Waits;
 use self::bodies::Bodies;
 use self::book::{Book, Finished, With};
@@ -107,6 +110,8 @@ enum Deed {
     Settled(oneshot::Sender<Result<(), Refused>>),
     /// Whoever waits for a reserved name is told.
     Begun(oneshot::Sender<bool>),
+    /// The numbers of this range up to here can be given.
+    Allocated(MetaRange, u64),
     /// No record names this body any more.
     Erase(Id),
     /// Every replica has executed it: whoever wants to know is told.
@@ -185,6 +190,11 @@ enum News {
         entry: Site,
         asked: Vec<u128>,
         open: Vec<u128>,
+    },
+    /// The highest number of this site's that sites know.
+    KnownGiven {
+        range: MetaRange,
+        highest: u64,
     },
     /// What is reserved was found at this site's service.
     FoundNamed {
@@ -269,6 +279,7 @@ struct Keeper {
     book: Book,
     bodies: Bodies,
     reservations: Reservations,
+    allocations: Allocations,
     inquiries: Inquiries,
     journal: Journal<Deed>,
     clients: Clients,
@@ -312,6 +323,7 @@ impl Keeper {
         let read = Book::read(&vault, &here, &mut restoring).await;
         let (mut book, named) = read.map_err(|error| error.to_string())?;
         let reservations = Reservations::read(&vault).await.map_err(|error| error.to_string())?;
+        let allocations = Allocations::read(&vault).await.map_err(|error| error.to_string())?;
         let mut orphaned = Vec::new();
         book.erase_orphans(&named, &mut orphaned);
         let quota = making.first.settings.replication.as_ref().map_or(0, |own| own.quota);
@@ -329,6 +341,7 @@ impl Keeper {
             book,
             bodies,
             reservations,
+            allocations,
             inquiries: Inquiries::default(),
             journal: Journal::default(),
             clients: Clients::default(),
@@ -422,6 +435,7 @@ impl Keeper {
                 let deleted = self.machine.status(&meta).is_some_and(|status| status.deleted);
                 let _ = answer.send(deleted);
             }
+            Order::Allocate(range, reply) => self.allocate(range, reply),
             Order::Reserve(answer) => drop(answer.send(self.machine.reserve_op())),
             Order::Lost(op, meta, site) => self.forwards.lose(op, meta, site),
             Order::Watch(meta, site, tell) => self.watch(meta, site, tell),
@@ -498,6 +512,7 @@ impl Keeper {
             News::Released { resource, gone } => self.released(&resource, gone),
             News::OfClaim { number, said } => self.heard_of_claim(number, said),
             News::OpenClaims { entry, asked, open } => self.heard_open_claims(&entry, &asked, &open),
+            News::KnownGiven { range, highest } => self.known_given(range, highest),
             News::FoundNamed { name, holder } => self.found_named(&name, &holder),
             News::Digested { resource, content } => self.event(Event::Digested { resource, content }),
         }

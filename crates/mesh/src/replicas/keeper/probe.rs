@@ -18,9 +18,10 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
+use super::book::is_provisional;
 use super::copy::portable;
 use super::credentials::is_of_the_credential;
-use super::execute::{self, Job, item_path, look, named, spooled};
+use super::execute::{self, Job, id_text, item_path, look, named, spooled};
 use super::install::fetched;
 use super::replay::DIGESTS;
 use super::vault::Vault;
@@ -85,7 +86,10 @@ impl Job {
             // What was made under an id that nobody knows is in a list, if anywhere.
             let (Some(kind), Some(Probe::Marker(marker))) = (kind, probe) else { return Found::Unclear };
             let Content::Inline(body) = &kept.content else { return Found::Unclear };
-            let search = Search { kind, marker, collection: collection(&kept), document: body };
+            let resource = &self.operation.resource;
+            let own = Some(Name::from(resource)).filter(|_| !is_provisional(resource));
+            let (collection, meta) = (collection(&kept), own.as_ref());
+            let search = Search { kind, marker, collection, meta, document: body };
             return search.look(&self.core, &state, &kept.service, &self.execution.op).await;
         };
         let path = item_path(&kept, &self.operation.class, &local);
@@ -218,6 +222,8 @@ struct Search<'s> {
     kind: &'s Kind,
     marker: &'s Marker,
     collection: &'s str,
+    /// What it is called for clients, if it is called anything yet.
+    meta: Option<&'s Name>,
     /// The document that was to be made.
     document: &'s [u8],
 }
@@ -252,10 +258,9 @@ impl Search<'_> {
         let mut found = items.iter().filter(own);
         match (found.next(), found.next()) {
             (Some(item), None) => {
-                let id = item.pointer(self.kind.in_item(&self.kind.id)).and_then(Value::as_str);
-                let name = id.and_then(|id| {
-                    named(state, service, &self.kind.name, self.collection.trim_end_matches('/'), id)
-                });
+                let id = item.pointer(self.kind.in_item(&self.kind.id)).and_then(id_text);
+                let (kind, collection) = ((service, &*self.kind.name), self.collection.trim_end_matches('/'));
+                let name = id.and_then(|id| named(state, kind, self.meta, collection, &id));
                 name.map_or(Found::Unclear, |name| Found::Executed(Some(LocalId::from(&name))))
             }
             (None, _) if items.is_empty() => Found::NotThere,
@@ -275,7 +280,7 @@ pub(super) async fn look_for_copy(core: Rc<Core>, vault: Vault, meta: Meta, op: 
         return Found::Unclear;
     };
     let document = portable(&content.document, kind);
-    let search = Search { kind, marker, collection, document: &document };
+    let search = Search { kind, marker, collection, meta: Some(&name), document: &document };
     search.look(&core, &state, name.service(), &op).await
 }
 

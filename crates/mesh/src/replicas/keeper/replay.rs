@@ -10,6 +10,7 @@ use profile::{Kind, Owner, element};
 use replica::{Class, Field, How};
 use serde_json::Value;
 
+use crate::replicas::declared::Declared;
 use crate::replicas::exact::Exact;
 use crate::replicas::references::{addressed, replaced};
 use crate::replicas::request::{Content, Kept, Name};
@@ -37,8 +38,23 @@ pub(super) struct Target<'t> {
     pub(super) kind: Option<&'t Kind>,
     /// The ids of this site's service, its own and those of what it names.
     pub(super) ids: &'t Table,
+    /// Those of them that are replaced in declared places only.
+    pub(super) declared: Option<&'t Declared>,
     /// The body is a part of it, in which nothing is an id.
     pub(super) data: bool,
+}
+
+impl Target<'_> {
+    /// An address with the ids of this site's service.
+    pub(super) fn address(&self, path: &str, query: Option<&str>) -> Option<Uri> {
+        match self.declared {
+            Some(declared) => {
+                let (path, query) = declared.local_target(path, query);
+                addressed(self.ids, &path, query.as_deref())
+            }
+            None => addressed(self.ids, path, query),
+        }
+    }
 }
 
 /// The path of a write: with this site's id in the place of the one that clients use.
@@ -66,7 +82,7 @@ pub(super) fn path(kept: &Kept, class: &Class, how: &How, target: &Target<'_>) -
 /// The request as another site's client sent it, for this site's service. `None`: it cannot be one.
 pub(super) fn replay(kept: &Kept, class: &Class, how: &How, target: &Target<'_>) -> Option<Replay> {
     let (method, path) = path(kept, class, how, target);
-    let uri = addressed(target.ids, &path, kept.query.as_deref())?;
+    let uri = target.address(&path, kept.query.as_deref())?;
     let mut headers = HeaderMap::new();
     for (name, value) in kept.sent_headers() {
         headers.append(HeaderName::try_from(name).ok()?, HeaderValue::from_bytes(value).ok()?);
@@ -100,6 +116,10 @@ pub(super) fn body(kept: &Kept, how: &How, target: &Target<'_>, headers: &mut He
             body = trimmed(&body, kind, kept, fields).unwrap_or(body);
         }
         body = replaced(target.ids, body, Direction::ToService);
+        if let Some(declared) = target.declared {
+            // What names something hidden is the service's to judge.
+            body = declared.body(kept.content_type(), body.clone(), Direction::ToService).unwrap_or(body);
+        }
     }
     if body != *bytes {
         for name in DIGESTS {
@@ -240,7 +260,7 @@ mod tests {
         ids.insert(meta.id(), local.id()).unwrap();
         let profile = profile();
         let kind = profile.kinds.collection("image", "/v2/images");
-        let target = Target { local: Some(&local), chosen, kind, ids: &ids, data: false };
+        let target = Target { local: Some(&local), chosen, kind, ids: &ids, declared: None, data: false };
         let replay = replay(kept, class, how, &target).unwrap();
         let body = serde_json::from_slice(&replay.body).unwrap_or_default();
         (format!("{} {}", replay.method, replay.uri), body)
@@ -312,7 +332,8 @@ mod tests {
             ids.insert(meta.id(), local.id()).unwrap();
             let profile = profile();
             let kind = profile.kinds.collection("image", "/v2/images");
-            let target = Target { local: Some(&local), chosen: false, kind, ids: &ids, data: false };
+            let target =
+                Target { local: Some(&local), chosen: false, kind, ids: &ids, declared: None, data: false };
             let made = replay(&patch, &Class::Replace, how, &target).unwrap();
             String::from_utf8(made.body.to_vec()).unwrap()
         };
@@ -341,7 +362,7 @@ mod tests {
         let mut post = kept("POST", "/k", "", &json!({"keypair": {"name": "m"}}));
         post.headers.extend([("v".to_owned(), b"2.1".to_vec()), ("digest".to_owned(), b"x".to_vec())]);
         let ids = Table::new();
-        let target = Target { local: None, chosen: true, kind: None, ids: &ids, data: false };
+        let target = Target { local: None, chosen: true, kind: None, ids: &ids, declared: None, data: false };
         let made = replay(&post, &Class::Create, &How::Create, &target).unwrap();
         let made = of_user(&rule, "7f", made).unwrap();
         let body: Value = serde_json::from_slice(&made.body).unwrap();

@@ -153,7 +153,8 @@ impl Keeper {
         let is_collection = state.settings().profile.kinds.collection(service, &plain(path)).is_some();
         let above = path.rsplit_once('/').map_or("", |(above, _)| above);
         let collection = if is_collection { path } else { above };
-        let name = execute::named(&state, service, kind, collection, id).ok_or(Refused::BadId)?;
+        let own = Some(&name).filter(|_| !is_provisional(&meta));
+        let name = execute::named(&state, (service, kind), own, collection, id).ok_or(Refused::BadId)?;
         Ok((meta, Some(LocalId::from(&name))))
     }
 

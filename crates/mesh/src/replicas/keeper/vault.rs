@@ -47,6 +47,8 @@ pub(super) enum Table {
     Reservation,
     /// Claims of requests that entered here, by their numbers.
     Claim,
+    /// Up to where the numbers of a range were given, by the range.
+    Allocation,
 }
 
 /// A row of one table.
@@ -57,8 +59,8 @@ struct Row<const TABLE: u32> {
     sealed: Vec<u8>,
 }
 
-const NAMES: [&str; 8] =
-    ["machine", "kept", "finished", "shapes", "copies", "released", "reservations", "claims"];
+const NAMES: [&str; 9] =
+    ["machine", "kept", "finished", "shapes", "copies", "released", "reservations", "claims", "allocations"];
 
 impl<const TABLE: u32> store::Record for Row<TABLE> {
     type Key = Vec<u8>;
@@ -126,7 +128,8 @@ impl Vault {
             .table::<Row<4>>()
             .table::<Row<5>>()
             .table::<Row<6>>()
-            .table::<Row<7>>();
+            .table::<Row<7>>()
+            .table::<Row<8>>();
         let store = Store::open_within(engine, schema, LIMITS).await?;
         Ok(Vault { store, seal: Arc::new(seal) })
     }
@@ -153,6 +156,7 @@ impl Vault {
                         Table::Released => write::<5>(session, key, value.as_ref())?,
                         Table::Reservation => write::<6>(session, key, value.as_ref())?,
                         Table::Claim => write::<7>(session, key, value.as_ref())?,
+                        Table::Allocation => write::<8>(session, key, value.as_ref())?,
                     }
                 }
                 Ok::<(), Error>(())
@@ -177,6 +181,7 @@ impl Vault {
             Table::Released => view.get::<Row<5>>(&key).await?.map(|row| row.sealed),
             Table::Reservation => view.get::<Row<6>>(&key).await?.map(|row| row.sealed),
             Table::Claim => view.get::<Row<7>>(&key).await?.map(|row| row.sealed),
+            Table::Allocation => view.get::<Row<8>>(&key).await?.map(|row| row.sealed),
         };
         sealed.map(|sealed| self.opened(table, &key, &sealed)).transpose()
     }
@@ -192,6 +197,7 @@ impl Vault {
             Table::Released => self.rows::<5>().await?,
             Table::Reservation => self.rows::<6>().await?,
             Table::Claim => self.rows::<7>().await?,
+            Table::Allocation => self.rows::<8>().await?,
         };
         let opened = |(key, sealed): (Vec<u8>, Vec<u8>)| {
             let value = self.opened(table, &key, &sealed)?;

@@ -106,6 +106,12 @@ impl Isles {
         self.meshes.iter().map(Mesh::in_flight).collect()
     }
 
+    /// An administrator of a site gives a resource a replica at another.
+    pub fn extend(&self, index: usize, resource: &str, to: &str) {
+        let handle = self.meshes[index].replication().unwrap();
+        run(handle.change(resource, replica::Change::Extend(site(to)))).unwrap();
+    }
+
     /// The operations in doubt at a site.
     pub fn in_doubt(&self, index: usize) -> usize {
         run(self.meshes[index].replication().unwrap().in_doubt()).unwrap().len()

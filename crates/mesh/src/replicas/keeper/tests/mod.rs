@@ -1,6 +1,7 @@
 //! Three keepers over real links, each with a real application behind it. Cores' part is played by the tests:
 //! they hand in the writes.
 
+mod allocated;
 mod copies;
 mod large;
 mod probes;
