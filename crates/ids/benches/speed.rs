@@ -14,7 +14,7 @@
 use std::{fmt::Write as _, fs, hint::black_box, sync::LazyLock};
 
 use bytes::Bytes;
-use ids::{Direction, Placed, Places, PlacesRewriter, Rewriter, Table};
+use ids::{Direction, Placed, PlacedTable, Places, PlacesRewriter, Rewriter, Table};
 
 const BODY_BYTES: usize = 64 << 20;
 /// As a connection gives them.
@@ -44,10 +44,11 @@ fn main() {
         numbers.insert(&format!("{:024}", index + ids()), &format!("{index:024}")).unwrap();
     }
     let counting = counting(bytes);
-    let mut counted = Table::new();
+    let mut counted = PlacedTable::new();
     for index in 0..ids() {
         counted.insert(&((1_u64 << 52) + index).to_string(), &index.to_string()).unwrap();
     }
+    let nothing = PlacedTable::new();
     let to_client = |name, body, table| (name, body, How::Anywhere(table, Direction::ToClient));
     let to_service = |name, body, table| (name, body, How::Anywhere(table, Direction::ToService));
     let cases = [
@@ -61,7 +62,7 @@ fn main() {
         to_client("other ids, none mapped", &plain, &tokens),
         to_client("other ids, one in ten mapped", &plain, &numbers),
         ("declared numbers, all mapped", &counting, How::Declared(&counted)),
-        ("declared numbers, none mapped", &counting, How::Declared(&others)),
+        ("declared numbers, none mapped", &counting, How::Declared(&nothing)),
         ("declared members that are none", &plain, How::Declared(&counted)),
     ];
     let mut seconds = vec![Vec::new(); cases.len() + 1];
@@ -101,7 +102,7 @@ enum How<'t> {
     Copied,
     Anywhere(&'t Table, Direction),
     /// In declared places only.
-    Declared(&'t Table),
+    Declared(&'t PlacedTable),
 }
 
 /// Seconds for which this thread had a core; elsewhere than on Linux, seconds.
@@ -213,7 +214,7 @@ fn counting(bytes: usize) -> Bytes {
 }
 
 #[inline(never)]
-fn rewrite_declared(body: &Bytes, table: &Table) {
+fn rewrite_declared(body: &Bytes, table: &PlacedTable) {
     let mut places = Places::default();
     assert!(places.add("/images/*/id", 0) && places.add("/images/*/owner_id", 1));
     let mut map = |_, id: &str| match table.find(id, Direction::ToClient) {

@@ -5,6 +5,7 @@
 //! colons and commas outside of strings is told for all at once. Looked at are only those in containers that lead to such a place;
 //! the rest is counted.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -31,6 +32,8 @@ pub struct Places {
 #[derive(Clone, Debug, Default)]
 struct Node {
     members: Vec<(Box<[u8]>, u16)>,
+    /// The last bytes of their names, each as the bit of its lowest six: most names of a document have others.
+    lasts: u64,
     each: Option<u16>,
     place: Option<u16>,
 }
@@ -71,6 +74,7 @@ impl Places {
                 if step == "*" {
                     node.each = Some(new);
                 } else {
+                    node.lasts |= step.bytes().last().map_or(0, |last| 1 << (last & 63));
                     node.members.push((step.as_bytes().into(), new));
                 }
                 nodes.push(Node::default());
@@ -127,6 +131,8 @@ pub struct PlacesRewriter {
     tail: Vec<u8>,
     quoted: bool,
     escaped: bool,
+    /// So many bytes ago was the last backslash, at least.
+    plain: usize,
     seen: usize,
     rewritten: u64,
     refused: Option<Refused>,
@@ -160,6 +166,7 @@ impl PlacesRewriter {
             tail: Vec::new(),
             quoted: false,
             escaped: false,
+            plain: 0,
             seen: 0,
             rewritten: 0,
             refused: None,
@@ -267,6 +274,7 @@ impl PlacesRewriter {
     fn outside(&mut self, block: &[u8; BLOCK], length: usize) -> u64 {
         let mut quotes = equal(block, b'"');
         let backslashes = equal(block, b'\\');
+        self.plain = if backslashes == 0 { self.plain.saturating_add(length) } else { 0 };
         if backslashes != 0 || self.escaped {
             let mut escaped = u64::from(self.escaped);
             let mut rest = backslashes & !escaped;
@@ -384,6 +392,14 @@ impl PlacesRewriter {
     fn colon(&mut self, at: usize, start: &mut usize, chunk: &[u8]) {
         let Some(frame) = self.frames.last().filter(|frame| !frame.array) else { return };
         let Some(node) = self.places.node(frame.node) else { return };
+        // Without an escape in it, a name ends as it is written.
+        if self.plain > self.window + BLOCK
+            && let Some([last, b'"']) = at.checked_sub(2).and_then(|from| chunk.get(from..at))
+            && node.lasts >> (last & 63) & 1 == 0
+        {
+            self.next = NONE;
+            return;
+        }
         let child = if at >= self.window {
             name_in(chunk.get(at - self.window..at).unwrap_or_default(), node)
         } else {
@@ -416,23 +432,27 @@ impl PlacesRewriter {
             joined = std::mem::take(&mut self.held);
             &joined
         };
-        let spaces = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
-        let before = text.iter().take_while(spaces).count();
         let trimmed = text.trim_ascii();
         let read = if text.len() > MOST_BYTES { None } else { Scalar::read(trimmed) };
         match read.map(|scalar| (map(place, &scalar.text), scalar)) {
             None | Some((Placed::Keep, _)) => {
                 if text.len() != here.len() {
-                    written.put(text, start, end);
+                    written.flush(start);
+                    written.copy.extend_from_slice(text);
+                    written.copied = end;
                 }
             }
             Some((Placed::Replace(new), scalar)) => {
                 self.rewritten += 1;
-                let after = text.get(before + trimmed.len()..).unwrap_or_default();
-                let new = [text.get(..before).unwrap_or_default(), &scalar.spelled(&new), after].concat();
-                written.put(&new, start, end);
+                written.flush(start);
+                // The spaces around it stay.
+                let before = text.len() - text.trim_ascii_start().len();
+                written.copy.extend_from_slice(text.get(..before).unwrap_or_default());
+                scalar.spell(&new, &mut written.copy);
+                written.copy.extend_from_slice(text.get(before + trimmed.len()..).unwrap_or_default());
+                written.copied = end;
             }
-            Some((Placed::Hidden, scalar)) => return Err(Refused::Hidden(scalar.text)),
+            Some((Placed::Hidden, scalar)) => return Err(Refused::Hidden(scalar.text.into_owned())),
         }
         Ok(())
     }
@@ -456,13 +476,6 @@ impl Written<'_> {
         }
         self.copy.extend_from_slice(self.chunk.get(self.copied..upto).unwrap_or_default());
         self.copied = self.copied.max(upto);
-    }
-
-    /// Puts a text in the place of what is here.
-    fn put(&mut self, text: &[u8], start: usize, end: usize) {
-        self.flush(start);
-        self.copy.extend_from_slice(text);
-        self.copied = end;
     }
 
     /// What was held is passed on as it came.
@@ -517,51 +530,50 @@ fn coded_name(before: &[u8], node: &Node) -> Option<u16> {
 }
 
 /// A number, or a string.
-struct Scalar {
-    text: String,
+struct Scalar<'s> {
+    text: Cow<'s, str>,
     string: bool,
 }
 
-impl Scalar {
-    fn read(value: &[u8]) -> Option<Scalar> {
+impl<'s> Scalar<'s> {
+    fn read(value: &'s [u8]) -> Option<Scalar<'s>> {
         if let Some(inner) = value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")) {
             return Some(Scalar { text: unescaped(inner)?, string: true });
         }
         let text = std::str::from_utf8(value).ok()?;
         if text.bytes().all(|byte| byte.is_ascii_digit()) {
-            return (!text.is_empty()).then(|| Scalar { text: text.to_owned(), string: false });
+            return (!text.is_empty()).then(|| Scalar { text: text.into(), string: false });
         }
         // `1.0` and `1e0` are the number 1.
         let number = text.starts_with(|first: char| first.is_ascii_digit() || first == '-');
         let number: f64 = text.parse().ok().filter(|_| number)?;
         let whole = number.fract() == 0.0 && (0.0..9_007_199_254_740_992.0).contains(&number);
-        whole.then(|| Scalar { text: format!("{number:.0}"), string: false })
+        whole.then(|| Scalar { text: format!("{number:.0}").into(), string: false })
     }
 
-    /// Another identifier, as this one was spelled.
-    fn spelled(&self, new: &str) -> Vec<u8> {
+    /// Writes another identifier as this one was spelled.
+    fn spell(&self, new: &str, to: &mut Vec<u8>) {
         let digits = !new.is_empty() && new.bytes().all(|byte| byte.is_ascii_digit());
         if !self.string && digits && (new.len() == 1 || !new.starts_with('0')) {
-            return new.as_bytes().to_vec();
+            return to.extend_from_slice(new.as_bytes());
         }
-        let mut spelled = vec![b'"'];
+        to.push(b'"');
         for byte in new.bytes() {
             match byte {
-                b'"' | b'\\' => spelled.extend([b'\\', byte]),
-                0..0x20 => spelled.extend(format!("\\u{byte:04x}").bytes()),
-                _ => spelled.push(byte),
+                b'"' | b'\\' => to.extend([b'\\', byte]),
+                0..0x20 => to.extend(format!("\\u{byte:04x}").bytes()),
+                _ => to.push(byte),
             }
         }
-        spelled.push(b'"');
-        spelled
+        to.push(b'"');
     }
 }
 
 /// The content of a JSON string.
-fn unescaped(content: &[u8]) -> Option<String> {
+fn unescaped(content: &[u8]) -> Option<Cow<'_, str>> {
     let text = std::str::from_utf8(content).ok()?;
     if !text.contains('\\') {
-        return Some(text.to_owned());
+        return Some(text.into());
     }
     let mut plain = String::with_capacity(text.len());
     let mut rest = text.chars();
@@ -585,5 +597,5 @@ fn unescaped(content: &[u8]) -> Option<String> {
             other => other,
         });
     }
-    Some(plain)
+    Some(plain.into())
 }

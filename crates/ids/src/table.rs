@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use crate::block::{BLOCK, between};
-use crate::id::{Id, Known};
+use crate::id::{Id, Known, uuid};
 use crate::trie::{Near, Trie, place};
 
 /// Which way a text goes, and so what is replaced in it.
@@ -68,7 +68,7 @@ pub struct Table {
 }
 
 #[derive(Clone, Debug)]
-struct Pairs<K> {
+pub(crate) struct Pairs<K> {
     locals: Trie<K>,
     metas: Trie<K>,
 }
@@ -165,10 +165,10 @@ impl Table {
     /// What one identifier is.
     #[must_use]
     pub fn find(&self, id: &str, direction: Direction) -> Found {
-        let seen = match Id::read(id.as_bytes()) {
-            Some(Id::Uuid(uuid)) => self.uuid(uuid, direction),
-            Some(Id::Token(token)) => self.token(&token, direction),
-            None => None,
+        let seen = match uuid(id.as_bytes()) {
+            Some(uuid) => self.uuid(uuid, direction),
+            // Of no other text was a pair taken.
+            None => self.token(id.as_bytes(), direction),
         };
         match seen {
             Some(Seen::Mapped(id)) => Found::Mapped(id.text()),
@@ -300,8 +300,35 @@ impl Shapes {
 }
 
 impl<K: Ord + Clone> Pairs<K> {
+    pub(crate) fn len(&self) -> usize {
+        self.locals.len()
+    }
+
+    /// What an id is replaced by, or `Err`: it is hidden.
+    #[inline]
+    pub(crate) fn find<Q: Ord + crate::trie::Spread + ?Sized>(
+        &self,
+        id: &Q,
+        direction: Direction,
+    ) -> Option<Result<&K, ()>>
+    where
+        K: std::borrow::Borrow<Q>,
+    {
+        match direction {
+            Direction::ToClient => self.metas.get(id).map(Ok),
+            Direction::ToService => match self.locals.get(id) {
+                Some(local) => Some(Ok(local)),
+                None => self.metas.get(id).map(|_| Err(())),
+            },
+        }
+    }
+
     /// Gives the local id that was this resource's.
-    fn insert<Q: Ord + crate::trie::Spread + ?Sized>(&mut self, meta: K, local: K) -> Result<Option<K>, Unfit>
+    pub(crate) fn insert<Q: Ord + crate::trie::Spread + ?Sized>(
+        &mut self,
+        meta: K,
+        local: K,
+    ) -> Result<Option<K>, Unfit>
     where
         K: std::borrow::Borrow<Q>,
     {
@@ -316,7 +343,7 @@ impl<K: Ord + Clone> Pairs<K> {
         Ok(old)
     }
 
-    fn remove<Q: Ord + crate::trie::Spread + ?Sized>(&mut self, meta: &Q) -> Option<K>
+    pub(crate) fn remove<Q: Ord + crate::trie::Spread + ?Sized>(&mut self, meta: &Q) -> Option<K>
     where
         K: std::borrow::Borrow<Q>,
     {

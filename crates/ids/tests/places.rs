@@ -82,6 +82,18 @@ fn what_is_declared_is_rewritten_and_nothing_else() {
 }
 
 #[test]
+fn an_escape_far_behind_other_text_is_read_as_well() {
+    let pad = "x".repeat(400);
+    let document = format!(r#"{{"pad":"{pad}","i\u0064":1,"n":"{pad}","id":2,"pod":3,"tags":[4]}}"#);
+    let after = document.replace(":1,", ":1001,").replace(":2,", ":1002,").replace("[4]", "[3004]");
+    assert_eq!(whole(&document), after);
+    for size in [1, 63, 64, 65, 500] {
+        let parts = cut(document.as_bytes(), &vec![size; document.len() / size + 1]).unwrap();
+        assert_eq!(parts, after.as_bytes(), "{size}");
+    }
+}
+
+#[test]
 fn a_hidden_id_ends_the_document_before_it() {
     let document = br#"{"a":1,"post_id":"secret","id":1}"#;
     for at in 0..document.len() {

@@ -174,6 +174,8 @@ impl Request {
             Outcome::Answered(answer) => match (answer.status, self.problem()) {
                 (200..=299, _) if self.forgotten => Verdict::Unknown,
                 (200..=299, _) => Verdict::Acknowledged,
+                // No site executed the write; of a read that says nothing.
+                (_, Some("no-site-answered")) if self.act.writes() => Verdict::Refused,
                 (_, Some(problem)) if unknown.contains(&problem) => Verdict::Unknown,
                 (400..=499, _) | (501 | 503 | 507, Some(_)) => Verdict::Refused,
                 // A service's own 5xx proves nothing.

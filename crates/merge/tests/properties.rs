@@ -6,6 +6,7 @@ mod drive;
 
 use drive::{Answer, Dice, merge_with, rest, union};
 use merge::{Merged, Pull};
+use profile::{List, Profile};
 use proptest::prelude::*;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
@@ -47,6 +48,29 @@ fn bodies(lists: &[Vec<Value>], object: bool, pretty: bool) -> Vec<Answer> {
     lists.iter().map(body).collect()
 }
 
+/// Lists that are keyed, keyed within a member, and within a member of a member.
+fn other_shape(shape: usize) -> List {
+    let kind = ["keyed = true", "keyed = true\nitems = 'within'", "items = '_embedded.items'"][shape];
+    let text =
+        format!("description = 'x'\n[lists]\ntag = 'site'\n[[lists.kinds]]\npaths = ['/things']\n{kind}");
+    Profile::read(&text).unwrap().lists.of("s", "/things").unwrap()
+}
+
+/// Bodies of these lists in that shape; no two items have one name.
+fn other_bodies(lists: &[Vec<Value>], shape: usize) -> Vec<Answer> {
+    let body = |(site, list): (usize, &Vec<Value>)| {
+        let named = list.iter().enumerate().map(|(at, item)| (format!("{site}\"{at}\u{e9}"), item.clone()));
+        let named = Value::Object(named.collect());
+        let value = match shape {
+            0 => named,
+            1 => json!({ "a": [{}], "within": named, "z": {} }),
+            _ => json!({ "_embedded": { "b": [{}], "items": list, "c": "]" }, "_links": {} }),
+        };
+        Answer::Body(value.to_string().into_bytes())
+    };
+    lists.iter().enumerate().map(body).collect()
+}
+
 fn tagged(item: &Value, site: usize) -> Value {
     let mut item: Map<String, Value> = item.as_object().unwrap().clone();
     item.insert("scope_site".to_owned(), json!(format!("Site{site}")));
@@ -85,6 +109,33 @@ proptest! {
         for seed in seeds {
             let merged = merge_with(&rest(), &union(lists.len()), "sort=-rank", &answers, Some(Dice(seed)));
             prop_assert_eq!(merged.json(), Value::from(expected.clone()));
+        }
+    }
+
+    #[test]
+    fn other_shapes_are_the_union_however_cut_and_damage_leaves_json(
+        lists in lists(), shape in 0..3_usize, seed in any::<u64>(), at in any::<prop::sample::Index>(), to in any::<u8>(),
+    ) {
+        let list = other_shape(shape);
+        let mut answers = other_bodies(&lists, shape);
+        let sources = union(lists.len());
+        let whole = merge_with(&list, &sources, "", &answers, None);
+        let cut = merge_with(&list, &sources, "", &answers, Some(Dice(seed)));
+        prop_assert_eq!(&cut.body, &whole.body);
+        let json = whole.json();
+        let told = match shape {
+            0 => json.as_object().unwrap().len(),
+            1 => json["within"].as_object().unwrap().len(),
+            _ => json["_embedded"]["items"].as_array().unwrap().len(),
+        };
+        prop_assert_eq!(told, lists.iter().map(Vec::len).sum::<usize>());
+        if let Some(Answer::Body(body)) = answers.first_mut() {
+            let at = at.index(body.len());
+            body[at] = to;
+        }
+        let damaged = merge_with(&list, &sources, "", &answers, Some(Dice(seed)));
+        if damaged.end == Ok(Pull::Done) {
+            prop_assert!(serde_json::from_str::<IgnoredAny>(damaged.text()).is_ok(), "{}", damaged.text());
         }
     }
 

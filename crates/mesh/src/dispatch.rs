@@ -1,5 +1,7 @@
 //! Carrying out a plan of several sites: legs and timers for a [`plan::Run`], which decides.
 
+mod unknown;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -28,10 +30,14 @@ use crate::merging::{self, Chosen, Combine, Reply};
 use crate::problem::{Problem, UNSENT};
 use crate::replicas::group::Group;
 use crate::replicas::walk::{self, At};
+use crate::replicas::write_name::WriteName;
+use crate::replicas::{Replicas, answer, forward};
 use crate::reservations::{self, Claim};
 use crate::said;
 use crate::session::AnsweredBy;
 use crate::settling::Settling;
+
+use unknown::Unknown;
 
 /// Each leg keeps its own time, counted from when anything last moved: a long upload is not a slow answer.
 const NEVER: Duration = Duration::from_hours(24 * 365);
@@ -53,6 +59,8 @@ pub(crate) struct Dispatch {
     pub(crate) strict: bool,
     /// How to wait for what comes of a write, where that is wanted.
     pub(crate) settle: Option<Rc<Settles>>,
+    /// Another site may have a replicated resource of this name, and record a write to it.
+    pub(crate) recorded: Option<Replicas>,
 }
 
 /// Where each leg's body comes from.
@@ -73,6 +81,8 @@ struct One {
     site: Option<Site>,
     /// It reserves the name, and is no request to a service.
     reserves: bool,
+    /// It is a write to replicas, which is recorded before any service is asked.
+    replicates: bool,
     /// While it is under way.
     running: Option<(AbortHandle, Instant)>,
     answer: Option<Response<AnswerBody>>,
@@ -101,6 +111,10 @@ struct Legs {
     timers: BTreeMap<(Instant, usize), Timer>,
     /// The name that is reserved for this request, where one is.
     claim: Option<Rc<Claim>>,
+    /// The one that was.
+    released: Option<Rc<Claim>>,
+    /// The operation by which its write is recorded, where it may be.
+    named: WriteName,
     /// What requests to other sites have in common.
     addressed: Option<Box<Parts>>,
     /// What the profile says of answers to this request.
@@ -183,7 +197,8 @@ impl Dispatch {
                                 return nothing;
                             }
                         }
-                        return legs.failed(failure, run.report());
+                        let unknown = self.unknown(&legs, failure).await;
+                        return legs.failed(failure, run.report(), unknown);
                     }
                 }
             }
@@ -279,12 +294,13 @@ impl Dispatch {
             if let Some(claim) = &claim {
                 claim.holder.write(&mut head.headers);
             }
-            return legs.judged(
-                leg,
-                began,
-                scrutiny,
-                async move { leg::peer(&state, &site, head, body).await },
-            );
+            let recorded = self.recorded.clone().filter(|_| !probe && claim.is_none());
+            let named = legs.named.clone();
+            return legs.judged(leg, began, scrutiny, async move {
+                let Some(replicas) = recorded else { return leg::peer(&state, &site, head, body).await };
+                let send = async |head: Parts| leg::peer(&state, &site, Box::new(head), body).await;
+                Box::pin(forward::named(&replicas, &named, &site, &mut head, send)).await
+            });
         }
         let (core, service, carried) =
             (Rc::clone(&self.core), Rc::clone(&self.service), self.carried.clone());
@@ -358,7 +374,8 @@ impl Dispatch {
     fn replicate(&self, legs: &mut Legs, leg: Leg, sites: Vec<Site>, level: Level) {
         self.core.counts.legs.add(1);
         legs.of(leg).site = sites.first().cloned();
-        let began = Instant::now();
+        legs.of(leg).replicates = true;
+        let (began, named) = (Instant::now(), legs.named.clone());
         let body = match &self.body {
             Bodies::Known(bytes) => Some(LegBody::Full(bytes.clone())),
             Bodies::Taped(tape) => Tape::read(tape),
@@ -368,7 +385,8 @@ impl Dispatch {
             (Rc::clone(&self.core), Rc::clone(&self.state), Rc::clone(&self.service));
         legs.run(leg, began, async move {
             let group = Group { sites: sites.into_iter().collect(), level };
-            let at = At::of_client(&core, &state, &service, Some(&carried));
+            let of_client = At::of_client(&core, &state, &service, Some(&carried));
+            let at = At { named: Some(&named), ..of_client };
             match body {
                 None => Err(no_body()),
                 Some(body) => walk::create(at, head, body, &group).await,
@@ -529,16 +547,28 @@ impl Legs {
     }
 
     /// No leg's answer is the answer.
-    fn failed(mut self, failure: Failure, asked: Vec<Asked>) -> Response<AnswerBody> {
-        // One site was asked, and a mesh refused: its own words say more.
-        let says_more =
-            |refusal: &Response<AnswerBody>| asked.len() == 1 || refusal.headers().contains_key(said::TOLD);
+    fn failed(mut self, failure: Failure, asked: Vec<Asked>, unknown: Unknown) -> Response<AnswerBody> {
+        // One site was asked, and a mesh refused: its own words say more. Not where a later one may have executed it.
+        let says_more = |refusal: &Response<AnswerBody>| {
+            let unknown = failure == Failure::Unknown && refusal.headers().contains_key(UNSENT);
+            !unknown && (asked.len() == 1 || refusal.headers().contains_key(said::TOLD))
+        };
         let refusal = self.refusal.take().filter(says_more);
         if let Some(mut refusal) = self.last_word.take().or(refusal) {
             said::put(refusal.headers_mut(), &asked);
             return refusal;
         }
-        let problem = Problem::failed(failure, asked);
+        if unknown.unsent {
+            return Problem::out_of_time(asked).into_response();
+        }
+        let Unknown { op, .. } = unknown;
+        let problem = Problem::failed(failure, asked).operation(op.clone());
+        if let Some(op) = op {
+            let detail = format!("{failure}; `operation` says where to ask what became of it");
+            let mut response = problem.detail(detail).into_response();
+            answer::name(&mut response, &op);
+            return response;
+        }
         if self.faults.is_empty() {
             return problem.into_response();
         }
@@ -583,6 +613,7 @@ impl Legs {
     async fn release(&mut self, known: bool, wait: bool) {
         if let Some(claim) = self.claim.take() {
             claim.release(known, wait).await;
+            self.released = Some(claim);
         }
     }
 

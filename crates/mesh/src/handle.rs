@@ -13,6 +13,7 @@ use http::request::Parts;
 use http::{HeaderName, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 use plan::{Asked, Said};
+use replica::Meta;
 use scope::{Plan, Site};
 use tokio::time::Instant;
 
@@ -27,9 +28,9 @@ use crate::interim::Turn;
 use crate::leg::{self, Carried};
 use crate::listing;
 use crate::problem::{self, Problem};
-use crate::replicas::operations;
-use crate::replicas::owned;
 use crate::replicas::walk::{self, At};
+use crate::replicas::write_name::WriteName;
+use crate::replicas::{Name, Order, answer, forward, operations, owned};
 use crate::route::{Asker, Route};
 use crate::said;
 use crate::session;
@@ -351,7 +352,7 @@ impl Walk {
         body: Incoming,
         carried: &Carried,
     ) -> Response<AnswerBody> {
-        let body = self.live(body);
+        let (body, path) = (self.live(body), head.uri.path().to_owned());
         let began = Instant::now();
         leg::address(&self.core, &self.state, &mut head.headers, &self.service.name, carried);
         if let Some(issuer) = &mut self.issuer {
@@ -360,7 +361,13 @@ impl Walk {
         let identities = self.core.shared.identities.as_ref().filter(|_| self.issuer.is_none());
         let shows = identities.is_some_and(|own| own.shows_token(&self.service.name, &head));
         let speaker = self.turn.as_ref().map(Turn::speaker);
-        let answer = leg::peer_heard(&self.state, site, head, body, speaker).await;
+        let recorded = self.may_be_recorded(&head).filter(|_| !is_read(&head.method));
+        let (name, state) = (WriteName::default(), &self.state);
+        let send = async |head: Parts| leg::peer_heard(state, site, Box::new(head), body, speaker).await;
+        let answer = match &recorded {
+            Some(replicas) => Box::pin(forward::named(replicas, &name, site, &mut head, send)).await,
+            None => send(*head).await,
+        };
         if let Some(turn) = self.turn.take() {
             turn.said().await;
         }
@@ -375,6 +382,13 @@ impl Walk {
                 upgrade::carry_out(response, self.switch.take())
             }
             Err(failure) => {
+                if let Some((op, _)) = name.end().filter(|_| failure.is_unexplained())
+                    && let Some(replicas) = recorded
+                {
+                    let meta = Meta::from(&Name::new(&self.service.name, &path));
+                    let _ = replicas.orders.send(Order::Lost(op.clone(), meta, site.clone()));
+                    return answer::lost(&op, &failure, site);
+                }
                 let said = Said::Error(failure.why);
                 failure.into_problem(site.name()).asked(asked(said)).into_response()
             }
@@ -387,6 +401,10 @@ impl Walk {
         }
         LegBody::Live(Live::new(body, self.state.settings().timeouts.body_idle))
     }
+}
+
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE)
 }
 
 /// Another site's identity service does not take a token: of this site's, it never does.

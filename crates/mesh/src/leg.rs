@@ -89,6 +89,11 @@ impl LegFailure {
         LegFailure { problem: Some(Box::new(fault.into_problem())), ..failure }
     }
 
+    /// Whether it may have been executed, and the mesh knows no more.
+    pub(crate) fn is_unexplained(&self) -> bool {
+        self.sent == Sent::Maybe && self.problem.is_none()
+    }
+
     /// As the answer to a client that asked for one site only.
     pub(crate) fn into_problem(self, whose: &str) -> Problem {
         if let Some(problem) = self.problem {

@@ -516,13 +516,18 @@ fn summed(names: &[String], heads: &[(Leg, usize, http::response::Parts)]) -> He
 /// The headers of the first site, in the order of the plan, whose answer is in it.
 fn first_head(answer: &Answer, heads: Vec<(Leg, usize, http::response::Parts)>) -> HeaderMap {
     let order: BTreeMap<Leg, usize> = answer.legs().into_iter().zip(0..).collect();
-    let caching = |head: &HeaderMap| head.get(header::CACHE_CONTROL).cloned();
-    let agreed = heads.windows(2).all(|two| match two {
-        [(_, _, one), (_, _, other)] => caching(&one.headers) == caching(&other.headers),
-        _ => true,
-    });
+    let agree_on = |name: &HeaderName| {
+        heads.windows(2).all(|two| match two {
+            [(_, _, one), (_, _, other)] => one.headers.get(name) == other.headers.get(name),
+            _ => true,
+        })
+    };
+    let (agreed, one_language) = (agree_on(&header::CACHE_CONTROL), agree_on(&header::CONTENT_LANGUAGE));
     let first = heads.into_iter().min_by_key(|(leg, ..)| order.get(leg).copied().unwrap_or(usize::MAX));
     let mut headers = first.map(|(_, _, head)| head.headers).unwrap_or_default();
+    if !one_language {
+        headers.remove(header::CONTENT_LANGUAGE);
+    }
     if !agreed {
         // What one site lets others keep may have items of one that does not.
         headers.insert(header::CACHE_CONTROL, NO_STORE);
@@ -588,6 +593,20 @@ impl Merging {
                 true
             }
         }
+    }
+}
+
+/// The declared list of several sites whose head alone is asked for. One site's says nothing of them all.
+pub(crate) fn list_of_several(plan: &Plan, profile: &Profile, service: &str, head: &Parts) -> Option<List> {
+    let asks = head.method == http::Method::HEAD && joins(plan);
+    asks.then(|| profile.lists.of(service, head.uri.path())).flatten().filter(|list| list.declared)
+}
+
+/// Takes off what one site says of its own list.
+pub(crate) fn drop_own(list: &List, headers: &mut HeaderMap) {
+    as_merged(headers, "link", false);
+    for name in &list.sum_headers {
+        headers.remove(name.as_str());
     }
 }
 

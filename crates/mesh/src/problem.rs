@@ -115,6 +115,14 @@ impl Problem {
         Problem::new(status, kind, "No site's answer is the answer").detail(failure.to_string()).asked(asked)
     }
 
+    /// The time that the scope gives was up before anything was recorded.
+    pub(crate) fn out_of_time(asked: Vec<Asked>) -> Problem {
+        let title = "No site's answer is the answer";
+        let detail = "time was up before the write was recorded; nothing was executed";
+        let status = StatusCode::GATEWAY_TIMEOUT;
+        Problem::new(status, "no-site-answered", title).detail(detail).asked(asked).unsent()
+    }
+
     /// There should have been an answer: a fault of the mesh itself.
     pub(crate) fn no_answer(asked: Vec<Asked>) -> Problem {
         Problem::new(StatusCode::BAD_GATEWAY, "no-answer", "The answer of a site was lost").asked(asked)

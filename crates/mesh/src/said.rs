@@ -52,6 +52,7 @@ pub(crate) fn tell(headers: &mut HeaderMap, sites: &[(Site, Stand)]) {
         Stand::InDoubt => format!("\"{site}\";in-doubt"),
         Stand::Held(Held::Status(status)) => format!("\"{site}\";pending;status={status}"),
         Stand::Refused(status) => format!("\"{site}\";refused;status={status}"),
+        Stand::Answered => format!("\"{site}\";answered"),
     });
     set(headers, words.collect::<Vec<_>>().join(", "));
     headers.insert(TOLD, HeaderValue::from_static("1"));
@@ -76,6 +77,7 @@ pub(crate) fn stand_json(site: &Site, stand: Stand) -> Value {
         Stand::InDoubt => ("in-doubt", None),
         Stand::Held(held) => ("pending", held.status()),
         Stand::Refused(status) => ("refused", Some(status)),
+        Stand::Answered => ("answered", None),
     };
     let mut entry = json!({ "site": site.name(), "state": state, "status": status });
     if let (Value::Object(fields), Stand::Held(held)) = (&mut entry, stand) {

@@ -113,12 +113,19 @@ impl Entry {
     }
 
     /// Changes the map. Until the resource here was released, the service has it under the same id, also if
-    /// the replica left, or left and came back.
+    /// the replica left, or left and came back. What another site said of a replica that left, or came back, says nothing of the one
+    /// that it has now.
     pub(crate) fn change_map<T>(&mut self, here: &Site, change: impl FnOnce(&mut ReplicaMap) -> T) -> T {
         let local = self.map.local(here);
         let changed = change(&mut self.map);
         if let Some(local) = local.filter(|_| self.map.local(here).is_none()) {
             self.map.set_local(here, local);
+        }
+        for (site, peer) in self.peers.iter_mut().filter(|(_, peer)| peer.since.is_some()) {
+            let since = self.map.since(site).cloned();
+            if since > peer.since {
+                *peer = Peer { since, ..Peer::default() };
+            }
         }
         changed
     }

@@ -179,6 +179,15 @@ impl App {
         self.0.borrow().images.values().any(|image| image.get("made").and_then(Value::as_str) == Some(made))
     }
 
+    /// Somebody changes an image there, by hand.
+    pub fn tamper(&self, made: &str) {
+        let mut state = self.0.borrow_mut();
+        let mut images = state.images.values_mut();
+        if let Some(image) = images.find(|image| image.get("made").and_then(Value::as_str) == Some(made)) {
+            image.insert("name".to_owned(), "by hand".into());
+        }
+    }
+
     /// Somebody deletes an image there, by hand.
     pub fn erase(&self, id: &str) {
         self.0.borrow_mut().images.remove(id);
@@ -324,6 +333,11 @@ impl State {
             (401, None, None)
         } else if refused {
             (422, Some(json!({ "why": "it asks to be refused" })), None)
+        } else if query.starts_with("dryRun=All") {
+            // What would be made has an id, and is not there.
+            let status = if head.method == Method::POST { 201 } else { 200 };
+            let id = format!("{:08x}-0000-4000-8000-000000000000", self.ledger.len());
+            (status, Some(json!({ "id": id, "name": "dry" })), None)
         } else {
             let asked_for = query.strip_prefix("op=").map(decoded);
             self.change(&head.method, (&path, query), body, file, operation.or(asked_for.as_deref()))

@@ -134,7 +134,11 @@ pub async fn ask(network: &Network, asked: &Asked) -> Told {
             let operation = head.headers.get("scope-operation").and_then(|operation| operation.to_str().ok());
             let operation = operation.or_else(|| body.get("operation").and_then(Value::as_str));
             let operation = operation.map(str::to_owned);
-            let verdict = verdict(status, problem.as_deref());
+            let verdict = match problem.as_deref() {
+                // Of a write that says that no site executed it; of a read, nothing.
+                Some("no-site-answered") if asked.method != "GET" => Verdict::Refused,
+                problem => verdict(status, problem),
+            };
             Told { from, to, verdict, status, problem, sites, operation, body }
         }
     }

@@ -43,6 +43,9 @@ const LINK: u16 = 7000;
 /// How long a site waits for its service.
 pub const RESPONSE: Duration = Duration::from_secs(10);
 
+/// How long it waits for another site.
+pub const PEER_RESPONSE: Duration = Duration::from_secs(15);
+
 /// The usual length of a revocation, without the site's name.
 const STATEMENT: usize = 10 + 71;
 
@@ -65,6 +68,8 @@ const PROBING: &str = "operations = [{ method = 'POST', below = '/add', class = 
 const WITH_FILES: &str = "parts = ['/file']\napart = ['/file']\n";
 /// What it says besides, in runs in which services hold what they were told to delete.
 const WITH_HOLDS: &str = "deletion = 'absent'\n";
+/// What it says of requests that change nothing.
+const DRY_RUNS: &str = "[[dry_runs]]\nparameter = 'dryRun'\nvalues = ['All']\n";
 /// There, what is longer is spooled.
 const INLINE: usize = 2 << 10;
 
@@ -224,7 +229,7 @@ impl Isle {
         };
         let (writes, parts) = (if probes { PROBING } else { USUAL }, if long { WITH_FILES } else { "" });
         let holds = if holds { WITH_HOLDS } else { "" };
-        let profile = format!("{PROFILE}{writes}{parts}{holds}{generated}");
+        let profile = format!("{PROFILE}{writes}{parts}{holds}{generated}{DRY_RUNS}");
         std::fs::write(directory.path().join("images.toml"), &profile).unwrap();
         identities.of_sites[index].save(directory.path()).unwrap();
         Isle {
@@ -488,7 +493,7 @@ impl Isle {
                 idle: Duration::from_mins(1),
                 connect: Duration::from_secs(3),
                 response: RESPONSE,
-                peer_response: Duration::from_secs(15),
+                peer_response: PEER_RESPONSE,
                 body_idle: Duration::from_secs(10),
                 hedge: Duration::from_millis(200),
             },

@@ -9,6 +9,7 @@ mod members;
 mod reasons;
 mod showing;
 mod shutting_out;
+mod truth;
 mod unnamed;
 mod walking;
 
@@ -24,6 +25,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use archipel::members::{Members, Order};
+use mesh::replication::{Change, Handle, Refused};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -36,7 +38,7 @@ use crate::isle::{Application, Beginning, Identities, Isle, NAMES, site};
 use crate::membership::{self, Outline, Sight, Watched, ZONE, zone_text};
 use crate::network::{Network, Path, Stop};
 use crate::revocation::{self, LetIn, Shut};
-use crate::schedule::{Act, Ask, Dues, Fault, Level, Schedule, Step, What};
+use crate::schedule::{Act, Ask, Dues, Fault, Hurries, Level, Schedule, Step, What};
 use crate::trace::Trace;
 use crate::versions::{Heard, NEXT, TOO_NEW};
 
@@ -72,6 +74,10 @@ pub struct Record {
     pub out: Vec<usize>,
     /// It was made by the name of a zone, which stood for something else before it was answered.
     pub unsure: bool,
+    /// Its client waited for so many milliseconds only.
+    pub hurry: Option<u64>,
+    /// Whether the site that named its operation could say what became of it at once. None: it was not asked.
+    pub traced: Option<bool>,
 }
 
 /// What came of a run.
@@ -134,6 +140,10 @@ struct Sea {
     faults: BTreeMap<&'static str, u64>,
     /// What a site showed as deleted, and its service still had.
     hasty: RefCell<Option<String>>,
+    /// What a site showed as good, and was not.
+    misled: RefCell<Option<String>>,
+    /// The same, at the end.
+    ghosts: RefCell<Option<String>>,
     /// A site that is shut out, and the operator's word for each that it is.
     shut: Rc<RefCell<Shut>>,
     let_in: LetIn,
@@ -142,6 +152,8 @@ struct Sea {
     given_up: RefCell<BTreeMap<String, usize>>,
     /// Requests that have to be answered in time, once all was mended before them.
     dues: Dues,
+    /// Requests whose clients wait for some time only.
+    hurries: Hurries,
     /// Every client has a credential, and every site.
     keys: bool,
     /// Images that an operator looks at.
@@ -208,11 +220,14 @@ impl Sea {
             unnamed: BTreeSet::new(),
             faults: BTreeMap::new(),
             hasty: RefCell::default(),
+            misled: RefCell::default(),
+            ghosts: RefCell::default(),
             shut,
             let_in,
             voided: (0..schedule.sites).map(|site| identities.voided(site)).collect(),
             given_up: RefCell::default(),
             dues: Dues::new(),
+            hurries: schedule.hurries.clone(),
             keys,
             watch: Watch::of(schedule),
             unexplained: Vec::new(),
@@ -279,6 +294,13 @@ impl Sea {
             Fault::Calm => self.mend().await,
             Fault::Extend { by, of, to } => self.extend(by, of, to),
             Fault::LookForDeleted(of) => self.look_whether_deleted(of).await,
+            Fault::Shrink { by, of, from } => self.change_replicas(by, of, Change::Shrink(site(from))),
+            Fault::GiveBack { by, of, to } => self.change_replicas(by, of, Change::Extend(site(to))),
+            Fault::LookForGood(of) => self.look_for_good(of).await,
+            Fault::LookForDiffering(of) => self.look_for_differing(of).await,
+            Fault::Tamper { site, of } => self.tamper(site, of),
+            Fault::Diff { by, of } => self.diff(by, of),
+            Fault::Repair { by, of, from } => self.repair(by, of, from),
             Fault::Keys => {}
             Fault::Key { site, lost } => self.change_key(site, lost).await,
             Fault::Look { site, of } => self.look(site, of).await,
@@ -304,6 +326,9 @@ impl Sea {
         let (known, sites) = (isle.outline.members.borrow().clone(), self.isles.len());
         let (records, ids) = (Rc::clone(&self.records), Rc::clone(&self.ids));
         let watched = ask.act.of().and_then(|of| self.watched_at(of, ask.site));
+        let hurry = self.hurries.get(&ask.number).filter(|_| asked.scope.starts_with("within("));
+        let hurry = hurry.copied();
+        let keeper = isle.with_mesh(mesh::Mesh::replication).flatten();
         self.asking.push(spawn_local(async move {
             trace.say(format!("w{} at {}: {}", ask.number, NAMES[ask.site], line(&asked)));
             let since = up.get();
@@ -330,6 +355,7 @@ impl Sea {
             let after = known.as_ref().filter(|_| up.get() == since).map(sight).unwrap_or_default();
             let by_zone = matches!(ask.act, Act::Create { zone: Some(_), .. });
             let (out, unsure) = (before.still_out(&after), by_zone && !before.has_zone_of(&after));
+            let traced = trace_of(&told, keeper).await;
             let lost = false;
             records.borrow_mut().push(Record {
                 ask,
@@ -342,6 +368,8 @@ impl Sea {
                 lost,
                 out,
                 unsure,
+                hurry,
+                traced,
             });
         }));
     }
@@ -535,6 +563,18 @@ impl Sea {
     }
 }
 
+/// Whether a keeper knows the operation that a client was told where nobody could say what became of its write. None: the client
+/// was told something else, or this keeper runs no more.
+async fn trace_of(told: &Told, keeper: Option<Handle>) -> Option<bool> {
+    let operation = told.operation.as_deref().filter(|_| told.status == 504)?;
+    let operation = operation.strip_prefix("/_scope/operations/").unwrap_or(operation).parse().ok()?;
+    match keeper?.fate(operation).await {
+        Ok(_) => Some(true),
+        Err(Refused::Unknown) => Some(false),
+        Err(_) => None,
+    }
+}
+
 /// The name that an image has for operators.
 fn named(id: &str) -> String {
     format!("image:/images/{id}")
@@ -576,6 +616,8 @@ fn kind(fault: &Fault) -> &'static str {
         Fault::Version(..) => "upgrade",
         Fault::Revoke { .. } => "revocation",
         Fault::Extend { .. } => "extension",
+        Fault::Shrink { .. } => "replica taken away",
+        Fault::Tamper { .. } => "changed by hand",
         Fault::Key { lost: true, .. } => "lost credential",
         Fault::Cut { .. }
         | Fault::Slow { .. }
@@ -587,6 +629,11 @@ fn kind(fault: &Fault) -> &'static str {
         | Fault::App(..)
         | Fault::Return(_)
         | Fault::LookForDeleted(_)
+        | Fault::LookForGood(_)
+        | Fault::LookForDiffering(_)
+        | Fault::GiveBack { .. }
+        | Fault::Diff { .. }
+        | Fault::Repair { .. }
         | Fault::Keys
         | Fault::Key { .. }
         | Fault::Look { .. }

@@ -12,14 +12,17 @@ mod extend;
 mod faults;
 mod files;
 mod held;
+mod hurried;
 mod lingering;
 mod revocation;
 mod scenes;
 mod tags;
+mod truth;
 mod versions;
 mod walks;
 
 pub use availability::{Due, Dues};
+pub use hurried::Hurries;
 
 /// One run, before it is run.
 #[derive(Clone, Debug)]
@@ -34,6 +37,8 @@ pub struct Schedule {
     pub steps: Vec<Step>,
     /// Requests that have to be answered in time.
     pub dues: Dues,
+    /// Requests whose clients wait for some time only.
+    pub hurries: Hurries,
     /// Services keep the names of operations, and the profile says where.
     pub probes: bool,
 }
@@ -227,6 +232,13 @@ pub enum Act {
         /// `;`, else `|`.
         in_order: bool,
     },
+    /// Asks what would come of making an image at these sites, or of changing one.
+    DryRun {
+        /// The number of the request that made it.
+        of: Option<usize>,
+        /// See above.
+        sites: Vec<usize>,
+    },
     /// Makes something by a name that the client chose, or replaces it, at exactly one of these sites.
     Exclusive {
         /// The number of the first request for that name.
@@ -258,6 +270,7 @@ impl Act {
             | Act::Local
             | Act::List { .. }
             | Act::Forward { .. }
+            | Act::DryRun { .. }
             | Act::Exclusive { .. } => None,
         }
     }
@@ -265,7 +278,10 @@ impl Act {
     /// Whether it asks for a change.
     #[must_use]
     pub fn writes(&self) -> bool {
-        !matches!(self, Act::Local | Act::List { .. } | Act::Read { .. } | Act::Fetch { .. })
+        !matches!(
+            self,
+            Act::Local | Act::List { .. } | Act::Read { .. } | Act::Fetch { .. } | Act::DryRun { .. }
+        )
     }
 }
 
@@ -345,6 +361,51 @@ pub enum Fault {
         of: usize,
         /// See above.
         to: usize,
+    },
+    /// An image is to have no replica at a site any more, as an operator says.
+    Shrink {
+        /// At this site.
+        by: usize,
+        /// The number of the request that made the image.
+        of: usize,
+        /// See above.
+        from: usize,
+    },
+    /// A site that lost its replica so is to have one again.
+    GiveBack {
+        /// As an operator says at this site.
+        by: usize,
+        /// The number of the request that made the image.
+        of: usize,
+        /// See above.
+        to: usize,
+    },
+    /// Operators look whether what is shown as good is there.
+    LookForGood(usize),
+    /// Somebody changes an image in one service, by hand.
+    Tamper {
+        /// That one's site.
+        site: usize,
+        /// The number of the request that made the image.
+        of: usize,
+    },
+    /// An operator compares the replicas of an image.
+    Diff {
+        /// At this site.
+        by: usize,
+        /// The number of the request that made the image.
+        of: usize,
+    },
+    /// Operators look whether what differs is shown as good.
+    LookForDiffering(usize),
+    /// The replica at a site is to take the state of another, as an operator says.
+    Repair {
+        /// That site.
+        by: usize,
+        /// The number of the request that made the image.
+        of: usize,
+        /// The other.
+        from: usize,
     },
     /// An operator looks whether an image that this request made is deleted at each of its sites.
     LookForDeleted(usize),
@@ -473,8 +534,8 @@ impl Schedule {
         let late = maker.change_sites(seed, length);
         maker.change_versions(seed, length);
         maker.upload_files(seed, length);
-        let mut schedule =
-            Schedule { seed, sites, late, steps: Vec::new(), dues: Dues::new(), probes: false };
+        let (dues, hurries) = (Dues::new(), Hurries::new());
+        let mut schedule = Schedule { seed, sites, late, steps: Vec::new(), dues, hurries, probes: false };
         let met_by = late.map(|late| (late, membership::files(&schedule)[late].join[0]));
         maker.revoke(seed, length, met_by);
         maker.extend(seed, length);
@@ -485,6 +546,8 @@ impl Schedule {
         maker.race_for_names(seed, length);
         maker.read_while_added_again(seed, length);
         maker.hold_back(seed, length);
+        schedule.hurries = maker.hurry(seed, length);
+        maker.look_at_replicas(seed, length);
         maker.steps.sort_by_key(|step| step.at);
         schedule.steps = maker.steps;
         schedule

@@ -7,7 +7,7 @@ use sim::app;
 use sim::disk::Mood;
 use sim::isle::Identities;
 use sim::run::run;
-use sim::schedule::{Act, Ask, Dues, Fault, Level, Schedule, Step, What};
+use sim::schedule::{Act, Ask, Dues, Fault, Hurries, Level, Schedule, Step, What};
 use sim::versions::{NEXT, TOO_NEW};
 
 /// What a process of its own says of a seed.
@@ -57,7 +57,15 @@ fn services_that_tell_what_they_did_execute_nothing_twice() {
 fn membership(steps: &[(u64, What)]) -> Vec<String> {
     let steps = steps.iter().map(|(at, what)| Step { at: *at, what: what.clone() }).collect();
     let report = run(
-        &Schedule { seed: 7, sites: 3, late: Some(2), steps, dues: Dues::new(), probes: false },
+        &Schedule {
+            seed: 7,
+            sites: 3,
+            late: Some(2),
+            steps,
+            dues: Dues::new(),
+            hurries: Hurries::new(),
+            probes: false,
+        },
         &Identities::make(),
     );
     assert!(report.violations.is_empty(), "{}", report.trace.join("\n"));

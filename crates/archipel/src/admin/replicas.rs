@@ -330,6 +330,7 @@ fn told(op: &OpId, fate: &Fate) -> Value {
             Stand::InDoubt => ("in doubt", None),
             Stand::Held(held) => ("pending", held.status()),
             Stand::Refused(status) => ("refused", Some(*status)),
+            Stand::Answered => ("answered", None),
         };
         let reason = match stand {
             Stand::Held(held) => Some(held.to_string()),

@@ -74,7 +74,10 @@ pub(super) fn every_504_has_an_address(evidence: &Evidence) -> Vec<String> {
         })
     };
     let unknown = evidence.requests.iter().filter(|request| request.status() == 504 && request.act.writes());
-    unknown.filter(|request| is_known(request) && request.operation().is_none()).map(Request::brief).collect()
+    // That one says that no site executed it, and nothing is recorded.
+    let nowhere = |request: &Request| request.problem() == Some("no-site-answered");
+    let unnamed = |request: &&Request| request.operation().is_none() && !nowhere(request);
+    unknown.filter(|request| is_known(request)).filter(unnamed).map(Request::brief).collect()
 }
 
 /// A site that is said to have executed a write has, and one that could not be reached has not. With `^` a status may be

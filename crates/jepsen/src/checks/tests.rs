@@ -237,6 +237,15 @@ fn each_fault_is_found_by_its_checks() {
 }
 
 #[test]
+fn a_504_of_what_no_site_executed_needs_no_address_and_is_believed() {
+    let mut round = round(Level::Eventual);
+    round.requests[1].outcome = answer(504, "", json!({ "type": "urn:archipel:no-site-answered" }));
+    let found = found(&round);
+    assert!(!found.contains(&"every_504_has_an_address"), "{found:?}");
+    assert!(found.contains(&"refused_had_no_effect"), "the services executed it: {found:?}");
+}
+
+#[test]
 fn write_at_a_site_that_has_not_heard_of_a_register_needs_no_address() {
     let mut round = round(Level::Eventual);
     round.requests[1].outcome = answer(504, "", json!({ "type": "urn:archipel:timeout" }));

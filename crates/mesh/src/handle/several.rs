@@ -14,10 +14,10 @@ use crate::body::{AnswerBody, Tape};
 use crate::dispatch::{Bodies, Dispatch};
 use crate::inflow::{Incoming, Live};
 use crate::leg::Carried;
-use crate::merging::{Asking, Combine};
+use crate::merging::{self, Asking, Combine};
 use crate::problem::Problem;
 use crate::replicas::walk;
-use crate::replicas::{owned, reading};
+use crate::replicas::{Replicas, owned, reading};
 
 /// What a request wants beside its scope.
 pub(super) struct Wishes {
@@ -117,8 +117,23 @@ impl Walk {
         let settle = settle.map(|wish| wish.rule);
         let (core, state, service) =
             (Rc::clone(&self.core), Rc::clone(&self.state), Rc::clone(&self.service));
-        let dispatch = Dispatch { core, state, service, head, body, carried, combine, strict, settle };
-        dispatch.run(plan, request).await
+        let list = merging::list_of_several(plan, &settings.profile, &self.service.name, &head);
+        let recorded = self.may_be_recorded(&head).filter(|_| matches!(request, plan::Request::Write { .. }));
+        let dispatch =
+            Dispatch { core, state, service, head, body, carried, combine, strict, settle, recorded };
+        let mut response = dispatch.run(plan, request).await;
+        if let Some(list) = list.filter(|_| response.status().is_success()) {
+            merging::drop_own(&list, response.headers_mut());
+        }
+        response
+    }
+
+    /// The way to the keeper, where another site may have a replicated resource of the name that a write has.
+    pub(super) fn may_be_recorded(&self, head: &Parts) -> Option<Replicas> {
+        let kinds = &self.state.settings().profile.kinds;
+        let replicas = self.core.shared.replicas.as_ref()?;
+        let is_one = !kinds.items(&self.service.name, head.uri.path()).is_empty();
+        is_one.then(|| replicas.clone())
     }
 
     /// A read with a body may go to several sites at once, and what a write makes may have to be made again: it has to

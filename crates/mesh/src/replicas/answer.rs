@@ -22,7 +22,7 @@ pub(crate) const OPERATION: &str = "scope-operation";
 pub(crate) const REQUEST: &str = "scope-request";
 
 /// Nobody knows what became of a write that was sent to another site, which gave no answer.
-pub(super) fn lost(op: &OpId, failure: &LegFailure, site: &Site) -> Response<AnswerBody> {
+pub(crate) fn lost(op: &OpId, failure: &LegFailure, site: &Site) -> Response<AnswerBody> {
     let problem = Problem::new(
         StatusCode::GATEWAY_TIMEOUT,
         "unknown-outcome",
@@ -32,12 +32,17 @@ pub(super) fn lost(op: &OpId, failure: &LegFailure, site: &Site) -> Response<Ans
         format!("{site} gave no answer: {}; `operation` says where to ask what became of it", failure.detail);
     let asked = [Asked { site: site.clone(), said: Said::Error(failure.why), elapsed: None }];
     let mut response = problem.detail(detail).operation(Some(op.clone())).into_response();
-    if let Ok(value) = HeaderValue::try_from(op.to_string()) {
-        response.headers_mut().insert(OPERATION, value);
-    }
+    name(&mut response, op);
     said::put(response.headers_mut(), &asked);
     response.headers_mut().insert(said::TOLD, HeaderValue::from_static("1"));
     response
+}
+
+/// Names the operation in an answer.
+pub(crate) fn name(response: &mut Response<AnswerBody>, op: &OpId) {
+    if let Ok(value) = HeaderValue::try_from(op.to_string()) {
+        response.headers_mut().insert(OPERATION, value);
+    }
 }
 
 /// The answer of the keeper, as HTTP. The service's own words are still as it said them.
@@ -55,9 +60,7 @@ pub(crate) fn respond(answered: Answered) -> Response<AnswerBody> {
     };
     trying::point(&mut response, &reply);
     if let Some(op) = &op {
-        if let Ok(value) = HeaderValue::try_from(op.to_string()) {
-            response.headers_mut().insert(OPERATION, value);
-        }
+        name(&mut response, op);
         said::tell(response.headers_mut(), &sites);
     }
     response

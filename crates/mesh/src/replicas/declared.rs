@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Method;
-use ids::{Direction, Found, Placed, Places, PlacesRewriter, Refused, Table};
+use ids::{Direction, Found, Placed, PlacedTable, Places, PlacesRewriter, Refused};
 use profile::{Kind, Kinds, Next};
 use replica::Meta;
 
@@ -22,10 +22,10 @@ use crate::core::{Snapshot, State};
 /// Whose the id in a place is.
 #[derive(Clone, Debug)]
 enum Owner {
-    /// Of this collection.
-    Collection(Name),
+    /// Of this collection, which has these.
+    Collection(Name, PlacedTable),
     /// Of one of these, which are all that a kind has here.
-    Kind(Vec<Name>),
+    Kind(Vec<(Name, PlacedTable)>),
     /// It is an address with ids in it.
     Address,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Declared {
     snapshot: Arc<Snapshot>,
     service: Arc<str>,
     /// By collections.
-    tables: Arc<BTreeMap<Name, Table>>,
+    tables: Arc<BTreeMap<Name, PlacedTable>>,
     places: Places,
     owners: Vec<Owner>,
     parameters: BTreeMap<String, Owner>,
@@ -112,7 +112,12 @@ impl Declared {
         Some(own)
     }
 
-    fn new(known: &Arc<Known>, state: &State, service: &str, tables: Arc<BTreeMap<Name, Table>>) -> Declared {
+    fn new(
+        known: &Arc<Known>,
+        state: &State,
+        service: &str,
+        tables: Arc<BTreeMap<Name, PlacedTable>>,
+    ) -> Declared {
         Declared {
             known: Arc::clone(known),
             snapshot: Arc::clone(state.snapshot()),
@@ -130,15 +135,23 @@ impl Declared {
 
     /// The collections of a kind that have such ids here.
     fn of_kind(&self, name: &str) -> Owner {
-        let is = |own: &&Name| {
-            self.kinds().is_collection_of(&self.service, own.path().trim_end_matches('/'), name)
+        let is = |own: &Name| {
+            let path = own.path().trim_end_matches('/');
+            self.kinds().is_collection_of(&self.service, path, name)
         };
-        Owner::Kind(self.tables.keys().filter(is).cloned().collect())
+        let own = self.tables.iter().filter(|(collection, _)| is(collection));
+        Owner::Kind(own.map(|(collection, table)| (collection.clone(), table.clone())).collect())
+    }
+
+    /// Of this collection.
+    fn of_collection(&self, collection: &Name) -> Owner {
+        Owner::Collection(collection.clone(), self.tables.get(collection).cloned().unwrap_or_default())
     }
 
     /// Ids are in one document.
     fn document(&mut self, kind: &Kind, collection: &Name) {
-        self.place(&kind.id, Owner::Collection(collection.clone()));
+        let own = self.of_collection(collection);
+        self.place(&kind.id, own);
         for (pointer, other) in &kind.refs {
             let owner = self.of_kind(other);
             self.place(pointer, owner);
@@ -158,7 +171,7 @@ impl Declared {
         if *method == Method::POST {
             return self.document(kind, collection);
         }
-        let own = Owner::Collection(collection.clone());
+        let own = self.of_collection(collection);
         let snapshot = Arc::clone(&self.snapshot);
         let list = snapshot.settings.profile.lists.of(&self.service, path).unwrap_or_default();
         let mut envelopes = vec![String::new()];
@@ -216,12 +229,12 @@ impl Declared {
     }
 
     fn owned(&self, owner: &Owner, id: &str, direction: Direction) -> Found {
-        let find = |collection: &Name| self.tables.get(collection).map(|table| table.find(id, direction));
         match owner {
             Owner::Address => Found::Unknown,
-            Owner::Collection(collection) => {
-                let found = find(collection).unwrap_or(Found::Unknown);
-                if found == Found::Unknown && direction == Direction::ToClient {
+            Owner::Collection(collection, table) => {
+                let found = table.find(id, direction);
+                let is_meta = || table.find(id, Direction::ToService) != Found::Unknown;
+                if found == Found::Unknown && direction == Direction::ToClient && is_meta() {
                     // The service has something of its own by the name that a replicated resource has for clients.
                     self.known.note_both(collection.with_id(id));
                 }
@@ -229,11 +242,11 @@ impl Declared {
             }
             Owner::Kind(collections) => {
                 let mut found = Found::Unknown;
-                for collection in collections {
-                    match find(collection) {
-                        Some(Found::Mapped(id)) => return Found::Mapped(id),
-                        Some(Found::Hidden) => found = Found::Hidden,
-                        Some(Found::Unknown) | None => {}
+                for (_, table) in collections {
+                    match table.find(id, direction) {
+                        Found::Mapped(id) => return Found::Mapped(id),
+                        Found::Hidden => found = Found::Hidden,
+                        Found::Unknown => {}
                     }
                 }
                 found
@@ -376,7 +389,7 @@ impl Declared {
 
     /// Whether some replicated resource here is called so by clients.
     fn is_meta(&self, id: &str) -> bool {
-        let is = |table: &Table| matches!(table.find(id, Direction::ToService), Found::Mapped(_));
+        let is = |table: &PlacedTable| matches!(table.find(id, Direction::ToService), Found::Mapped(_));
         self.tables.values().any(is)
     }
 
@@ -459,7 +472,7 @@ impl Declared {
                 Some(Owner::Kind(collections)) => collections.as_slice(),
                 _ => &[],
             };
-            for collection in collections {
+            for (collection, _) in collections {
                 let name = collection.with_id(id);
                 if let Some(place) = self.known.place(&name) {
                     names.push(Named { meta: Meta::from(&name), sites: place.members });

@@ -13,10 +13,11 @@ use http::request::Parts;
 use http::{Method, StatusCode, Uri};
 use http_body_util::{BodyExt, Collected, Limited};
 use profile::{IdForm, Kind, MetaRange, NamedBy};
-use replica::{Meta, Naming};
+use replica::{Meta, Naming, Subject};
 use serde_json::Value;
 
 use super::keeper::allocate::Unallocated;
+use super::taken::Understood;
 use super::understand::plain;
 use super::walk::{At, Outcome, refuse};
 use super::{Name, Replicas};
@@ -93,9 +94,28 @@ enum Seen {
 }
 
 impl At<'_> {
+    /// A write that makes what its service names, with the name that clients will know, where that is none of its service's.
+    pub(super) async fn named_for_clients<'w>(
+        self,
+        replicas: &Replicas,
+        understood: &Understood<'w>,
+        head: &Parts,
+    ) -> Result<Option<Understood<'w>>, Outcome> {
+        let Subject::New { naming: Naming::FirstReplica, level, sites } = &understood.subject else {
+            return Ok(None);
+        };
+        match self.naming(replicas, understood.kind, &understood.path, head).await? {
+            naming @ Naming::Allocated(_) => {
+                let subject = Subject::New { naming, level: *level, sites: sites.clone() };
+                Ok(Some(Understood { subject, ..understood.clone() }))
+            }
+            Naming::FirstReplica | Naming::Chosen(_) => Ok(None),
+        }
+    }
+
     /// How what a request makes in a collection is to be called for clients; or the answer to the request, where the form of the
     /// ids that the service here gives is not known to be safe.
-    pub(super) async fn naming(
+    async fn naming(
         self,
         replicas: &Replicas,
         kind: &Kind,

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ids::{Index, Table, is_uuid};
+use ids::{Index, PlacedTable, Table, is_uuid};
 use merge::Unconfirmed;
 use profile::IdForm;
 use replica::Level;
@@ -95,7 +95,7 @@ struct Names {
     /// The ids of the same, for what is rewritten.
     table: Table,
     /// Those of the ids that are no UUIDs, by collections: they are replaced where they are declared only.
-    scoped: Arc<BTreeMap<Name, Table>>,
+    scoped: Arc<BTreeMap<Name, PlacedTable>>,
     /// What has other ids at other sites, by those for clients.
     index: Index<Name>,
     /// The paths of what belongs to users, each with how many have one there.
@@ -144,7 +144,7 @@ impl Names {
     fn has_scoped(&mut self, name: &Name) {
         let collection = name.with_id("");
         if !is_uuid(name.id()) && !self.scoped.contains_key(&collection) {
-            Arc::make_mut(&mut self.scoped).insert(collection, Table::new());
+            Arc::make_mut(&mut self.scoped).insert(collection, PlacedTable::new());
         }
     }
 
@@ -270,7 +270,7 @@ impl Known {
     }
 
     /// The ids that are replaced in declared places only, by collections; nothing where there are none.
-    pub(crate) fn scoped(&self, service: &str) -> Option<Arc<BTreeMap<Name, Table>>> {
+    pub(crate) fn scoped(&self, service: &str) -> Option<Arc<BTreeMap<Name, PlacedTable>>> {
         if !self.may_have(service) {
             return None;
         }

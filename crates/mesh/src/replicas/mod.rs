@@ -5,13 +5,13 @@
 //! keeper writes, and hand it the writes to replicated resources.
 
 pub(crate) mod admin;
-mod answer;
+pub(crate) mod answer;
 pub(crate) mod copies;
 mod counts;
 mod declared;
 mod exact;
 mod forms;
-mod forward;
+pub(crate) mod forward;
 pub(crate) mod group;
 pub(crate) mod keeper;
 mod known;
@@ -29,6 +29,7 @@ pub(crate) mod understand;
 mod upload;
 pub(crate) mod walk;
 pub(crate) mod wire;
+pub(crate) mod write_name;
 
 #[cfg(test)]
 mod tests;
@@ -102,6 +103,8 @@ pub(crate) enum Order {
     Reserve(oneshot::Sender<OpId>),
     /// Another site, which was asked to accept a write to this, gave no answer.
     Lost(OpId, Meta, Site),
+    /// A request that claimed this name has ended, and nobody knows what became of its write.
+    LostClaim(OpId, Meta, u128),
     /// Told when another site, which orders the writes to this, does not answer any more; dropped where it does not.
     Watch(Meta, Site, oneshot::Sender<()>),
     /// The other sites that are known to have all that is known here of a resource.
@@ -172,6 +175,8 @@ pub enum Stand {
     Held(Held),
     /// The service of the site that accepted it refused it: no site executes it.
     Refused(u16),
+    /// Its service answered, or was never asked. With which status is not kept.
+    Answered,
 }
 
 /// Why the service here has not executed what waits for it, where somebody can do something about that.

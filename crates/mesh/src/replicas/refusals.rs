@@ -1,5 +1,6 @@
 //! What is refused, and in which words.
 
+use http::header::{CONTENT_ENCODING, HeaderMap};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use profile::Kind;
@@ -59,6 +60,18 @@ pub(super) fn unknown_method(method: &Method, kind: &Kind) -> Problem {
             kind = kind.name
         ))
         .unsent()
+}
+
+/// The ids in a coded body could not be replaced by those of another site's service.
+pub(super) fn coded(headers: &HeaderMap) -> Result<(), Problem> {
+    let coding = headers.get(CONTENT_ENCODING);
+    if coding.is_none_or(|coding| coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Ok(());
+    }
+    let title = "The body of this write is coded, and has to be read";
+    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "coded", title)
+        .detail("ids in it are replaced for each replica: send it without `Content-Encoding`")
+        .unsent())
 }
 
 /// What is made has an id that is taken.

@@ -9,6 +9,7 @@ use scope::Site;
 use serde::{Deserialize, Serialize};
 
 use super::references::Named;
+use super::write_name::WriteName;
 use crate::carry::Sender;
 
 /// What names a resource of a service, at one site or for clients: the service, and the path without what stands
@@ -190,6 +191,8 @@ pub(crate) struct Wanted {
     pub(crate) head: Box<Parts>,
     /// The scope that the service's own calls carry.
     pub(crate) scoped: Option<Scoped>,
+    /// Where its name is said once it is recorded.
+    pub(crate) named: WriteName,
 }
 
 #[cfg(test)]

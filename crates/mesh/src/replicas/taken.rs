@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::exact::Exact;
 use super::upload::Taken;
+use super::write_name::WriteName;
 use super::{Kept, Scoped, Wanted, understand};
 use crate::body::LegBody;
 use crate::core::{Core, State};
@@ -237,7 +238,7 @@ pub(crate) fn wanted(
         body: Body(id),
         long: matches!(body, Taken::Spooled(_)),
     };
-    Box::new(Wanted { write, kept, head: Box::new(head.clone()), scoped })
+    Box::new(Wanted { write, kept, head: Box::new(head.clone()), scoped, named: WriteName::default() })
 }
 
 /// Who sends a write, as this site knows them, where the application's tokens tell. Where other sites are to execute it

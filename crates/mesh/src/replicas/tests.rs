@@ -320,6 +320,7 @@ impl Stage {
             level: None,
             request: None,
             listed: None,
+            named: None,
         };
         let body =
             if body.is_empty() { LegBody::Empty } else { LegBody::Full(Bytes::from_static(body.as_bytes())) };

@@ -20,14 +20,15 @@ use super::forward::Forward;
 use super::group::{self, Group};
 use super::keeper::is_storable;
 use super::refusals::{
-    both, dots, exists, hidden, no_fields, no_level, no_replication, not_readable, not_replicable, too_long,
-    unknown_method,
+    both, coded, dots, exists, hidden, no_fields, no_level, no_replication, not_readable, not_replicable,
+    too_long, unknown_method,
 };
 use super::rewrite::{self, Rewriting};
 use super::taken::{self, Understood};
 use super::trying::Trying;
 use super::understand::{self, Meaning, New, Target, understand};
 use super::upload::{self, Long, Taken};
+use super::write_name::WriteName;
 use super::{Name, Replicas, Seen, answer, owned, references};
 use crate::body::{AnswerBody, LegBody};
 use crate::core::{Core, ServiceState, State};
@@ -35,7 +36,7 @@ use crate::headers;
 use crate::identity;
 use crate::interim::Speaker;
 use crate::leg::{self, Carried, LegFailure};
-use crate::problem::Problem;
+use crate::problem::{Problem, UNSENT};
 use crate::said;
 
 pub(super) type Outcome = Result<Response<AnswerBody>, LegFailure>;
@@ -57,6 +58,8 @@ pub(crate) struct At<'a> {
     pub(crate) request: Option<&'a HeaderValue>,
     /// It is for a list of several sites.
     pub(crate) listed: Option<&'a Listed>,
+    /// Where the name of a write is said to whoever waits for its answer only for some time.
+    pub(crate) named: Option<&'a WriteName>,
 }
 
 impl<'a> At<'a> {
@@ -77,6 +80,7 @@ impl<'a> At<'a> {
             level: None,
             request: None,
             listed: None,
+            named: None,
         }
     }
 }
@@ -275,6 +279,9 @@ impl<'a> At<'a> {
         // What is below a resource and copied with it is data, whatever its type; else ids are rewritten in JSON.
         let fields = rule.class == profile::Class::Patch && rule.field.is_none();
         let whole = fields || is_json(content_type) && !target.is_part();
+        if whole && let Err(problem) = coded(&head.headers) {
+            return refuse(problem);
+        }
         let (sites, meta) = (&target.place.members, Meta::from(&target.name));
         let body = match self.take_body(replicas, body, whole, sites, Some(meta)).await {
             Ok(body) => body,
@@ -338,6 +345,9 @@ impl<'a> At<'a> {
         let understood = Understood { kind, subject, class: Class::Create, doubt, path: sent, below };
         let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let whole = is_json(content_type);
+        if whole {
+            coded(&head.headers)?;
+        }
         let body = self.take_body(replicas, body, whole, &group.sites, meta).await?;
         let work = Work { understood, head, body, group: Some(group) };
         Ok(self.first_that_takes_it(replicas, &group.sites, work, true).await)
@@ -354,6 +364,7 @@ impl<'a> At<'a> {
         group: &Group,
     ) -> Result<Outcome, Problem> {
         let (service, kinds) = (&self.service.name, &self.state.settings().profile.kinds);
+        coded(&head.headers)?;
         let mut body = self.take_body(replicas, body, true, &group.sites, None).await?;
         let owner = Box::pin(owned::maker(self, kind, &head, body.bytes())).await?;
         let (id, changed) = taken::name_in(kind, body.bytes(), || taken::uuid(self.core))?;
@@ -408,7 +419,7 @@ impl<'a> At<'a> {
         };
         group.write(&mut head);
         let mut trying = Trying::new(self.others(&group.sites), true);
-        let mut forward = Forward::unnamed(self, replicas, &head);
+        let mut forward = Forward::unnamed(self, replicas, &head, self.until(&body));
         while let Some(site) = trying.next() {
             let Some(body) = body.leg(self.state.settings().timeouts.body_idle) else { break };
             let answer = forward.to(&site, *head.clone(), body).await;
@@ -443,7 +454,7 @@ impl<'a> At<'a> {
         };
         group.write(&mut head);
         let mut trying = Trying::new(self.others(&group.sites), true);
-        let mut forward = Forward::unnamed(self, replicas, &head);
+        let mut forward = Forward::unnamed(self, replicas, &head, self.until(&body));
         while let Some(site) = trying.next() {
             let Some(body) = body.leg(self.state.settings().timeouts.body_idle) else { break };
             let outcome = forward.to(&site, head.clone(), body).await;
@@ -494,7 +505,7 @@ impl<'a> At<'a> {
             order.insert(if here_first { 0 } else { order.len() }, self.here().clone());
         }
         let mut trying = Trying::new(order, !self.from_peer);
-        let mut forward = Forward::new(self, replicas, &work.understood.subject);
+        let mut forward = Forward::new(self, replicas, &work.understood.subject, self.until(&work.body));
         match self.request {
             Some(name) => drop(work.head.headers.insert(answer::REQUEST, name.clone())),
             None => drop(work.head.headers.remove(answer::REQUEST)),
@@ -519,6 +530,12 @@ impl<'a> At<'a> {
         trying.end()
     }
 
+    /// How long other sites may take together. A long body takes the time that it needs.
+    fn until(self, body: &Taken) -> Option<Instant> {
+        let limit = self.state.settings().timeouts.peer_response;
+        matches!(body, Taken::Inline(_)).then(|| Instant::now() + limit)
+    }
+
     /// The other sites of a set that a request may be handed to, nearest first.
     pub(super) fn others(self, sites: &BTreeSet<Site>) -> Vec<Site> {
         let others = sites.iter().filter(|site| !self.from_peer && *site != self.here());
@@ -530,25 +547,6 @@ impl<'a> At<'a> {
             .collect();
         others.sort();
         others.into_iter().map(|(_, site)| site).collect()
-    }
-
-    /// A write that makes what its service names, with the name that clients will know, where that is none of its service's.
-    async fn named_for_clients<'w>(
-        self,
-        replicas: &Replicas,
-        understood: &Understood<'w>,
-        head: &Parts,
-    ) -> Result<Option<Understood<'w>>, Outcome> {
-        let Subject::New { naming: Naming::FirstReplica, level, sites } = &understood.subject else {
-            return Ok(None);
-        };
-        match self.naming(replicas, understood.kind, &understood.path, head).await? {
-            naming @ Naming::Allocated(_) => {
-                let subject = Subject::New { naming, level: *level, sites: sites.clone() };
-                Ok(Some(Understood { subject, ..understood.clone() }))
-            }
-            Naming::FirstReplica | Naming::Chosen(_) => Ok(None),
-        }
     }
 
     /// To this site's keeper.
@@ -583,6 +581,7 @@ impl<'a> At<'a> {
             let others = rewriting.named(&wanted.kept.path, kind, &body);
             wanted.kept.names.extend(others);
         }
+        wanted.named = self.named.cloned().unwrap_or_default();
         if !is_storable(&wanted.kept) {
             return refuse(too_long());
         }
@@ -591,6 +590,9 @@ impl<'a> At<'a> {
             return Err(LegFailure { sent: Sent::Maybe, why: Why::Reset, problem: None, detail });
         };
         let response = answer::respond(answered);
+        if let Some(named) = self.named.filter(|_| response.headers().contains_key(UNSENT)) {
+            named.forget();
+        }
         // What was just made may have an id that is not for clients.
         Ok(match Rewriting::of(&replicas.known, self.state, name, of) {
             Some(rewriting) => rewriting.response(response),

@@ -10,6 +10,7 @@ use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use link::Lane;
 use plan::{Sent, Why};
+use replica::{Meta, OpId};
 use scope::Site;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -114,6 +115,14 @@ impl Claim {
             Ok(false) => Err(too_many("this client has as many names reserved, or in doubt, as it may")),
             Err(_) => Err(ends()),
         }
+    }
+
+    /// A name for its write, where nobody knows what became of that: by it a client learns more later.
+    pub(crate) async fn name_unknown(&self) -> Option<OpId> {
+        let op = self.replicas.reserve().await?;
+        let order = Order::LostClaim(op.clone(), Meta(self.name.as_str().into()), self.holder.number);
+        self.replicas.orders.send(order).ok()?;
+        Some(op)
     }
 
     /// Says how the request ended. Where its client will want to try again, waits until the names are released, but not

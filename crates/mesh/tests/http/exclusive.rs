@@ -137,7 +137,10 @@ fn a_name_in_doubt_stays_reserved_until_an_operator_clears_it() {
     let (services, directory) = ([service(), service(), service()], tempfile::tempdir().unwrap());
     let isles = Isles::tuned([&services[0], &services[1], &services[2]], recording(&directory, &[]));
     isles.acquaint();
-    ask(&isles, 0, "PUT /carts/x", "A ^ B", "{}").assert_problem(504, "unknown-outcome");
+    let unknown = ask(&isles, 0, "PUT /carts/x", "A ^ B", "{}");
+    unknown.assert_problem(504, "unknown-outcome");
+    let fate = || ask(&isles, 0, &format!("GET {}", operation(&unknown)), "", "");
+    assert!(fate().text().contains("in-doubt"), "{}", fate().text());
     ask(&isles, 1, "PUT /carts/x", "A ^ B", "{}").assert_problem(409, "reserved");
     ask(&isles, 2, "PUT /carts/x?again", "B ^ C", "{}").assert_problem(409, "reserved");
     let doubted = |own: &mesh::replication::Reservation| own.state == ReservationState::InDoubt;
@@ -147,5 +150,57 @@ fn a_name_in_doubt_stays_reserved_until_an_operator_clears_it() {
     ask(&isles, 1, "PUT /carts/x", "A ^ B", "{}").assert_problem(409, "reserved");
     isles.clear_reservation(0, "image:/carts/x");
     until("every name is released", || isles.reservations().is_empty());
+    assert!(!fate().text().contains("in-doubt"), "{}", fate().text());
     assert_eq!(ask(&isles, 1, "PUT /carts/x", "A ^ B", "{}").status(), 201);
+}
+
+/// Where a problem says that it can be asked what became of a write.
+fn operation(problem: &Message) -> String {
+    let document: serde_json::Value = serde_json::from_slice(&problem.body).unwrap();
+    document["operation"].as_str().unwrap().to_owned()
+}
+
+/// A service that never answers a write, and whose ids are UUIDs.
+fn silent() -> Upstream {
+    Upstream::script(|conn| {
+        while let Some(request) = conn.request() {
+            if !request.line.starts_with("GET") && !request.line.starts_with("HEAD") {
+                // Until the mesh gives up.
+                let _ = conn.request();
+                return;
+            }
+            let list = format!(r#"[{{"id":"{}"}}]"#, id(7));
+            if request.line.starts_with("GET /carts ") || request.line.starts_with("GET /carts?") {
+                let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json";
+                conn.send(format!("{head}\r\nContent-Length: {}\r\n\r\n{list}", list.len()));
+            } else {
+                conn.send("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+            }
+        }
+    })
+}
+
+#[test]
+fn who_waits_for_some_time_only_is_told_the_operation() {
+    let (services, directory) = ([silent(), silent(), silent()], tempfile::tempdir().unwrap());
+    let isles = Isles::tuned([&services[0], &services[1], &services[2]], recording(&directory, &[]));
+    isles.acquaint();
+    // Of this site's replica, of another's, and of a name that is reserved.
+    for (line, scope) in [
+        ("POST /carts", "within(300ms, (A & B) @eventual)"),
+        ("POST /carts", "within(300ms, (B & C) @eventual)"),
+        ("PUT /carts/y", "within(300ms, A ^ B)"),
+    ] {
+        // Where time is up before anything is recorded, that is said, and nothing is.
+        let answer = loop {
+            let answer = ask(&isles, 0, line, scope, "{}");
+            if !answer.text().contains("no-site-answered") {
+                break answer;
+            }
+        };
+        answer.assert_problem(504, "unknown-outcome");
+        assert!(answer.field("scope-operation").unwrap().starts_with("A/"), "{scope}: {}", answer.text());
+        let fate = ask(&isles, 0, &format!("GET {}", operation(&answer)), "", "");
+        assert_eq!(fate.status(), 200, "{scope}: {}", fate.text());
+    }
 }

@@ -39,6 +39,7 @@ mod tls;
 mod tokens;
 mod unsafe_ids;
 mod upgrade;
+mod variants;
 mod versions;
 
 /// Which path the meshes of these tests take: `tests/thin` has all of them again, with the other.

@@ -335,3 +335,19 @@ fn method_that_the_profile_does_not_know_is_refused_before_any_site_is_asked() {
     // Without a scope it would reach every replica.
     world.at("B", &format!("LOCK /images/{id}"), "", "").assert_problem(422, "not-replicable");
 }
+
+#[test]
+fn coded_json_is_refused_where_ids_in_it_would_have_to_be_replaced() {
+    let world = World::new();
+    let id = world.make("A", "A & B");
+    for (line, scope) in [("POST /images".to_owned(), "A & B"), (format!("PATCH /images/{id}"), "")] {
+        let mut client = world.isles.connect_to(0);
+        let scope = if scope.is_empty() { String::new() } else { format!("X-Scope: image: {scope}\r\n") };
+        client.send(format!(
+            "{line} HTTP/1.1\r\nHost: x\r\n{scope}Content-Type: application/json\r\nContent-Encoding: gzip\r\n\
+             Content-Length: 2\r\n\r\n{{}}"
+        ));
+        client.answer_to(&line).assert_problem(415, "coded");
+    }
+    world.both_say("one");
+}

@@ -67,6 +67,8 @@ mod tokens;
 mod unsafe_ids;
 #[path = "../http/upgrade.rs"]
 mod upgrade;
+#[path = "../http/variants.rs"]
+mod variants;
 mod ways;
 
 /// Which path the meshes of these tests take.

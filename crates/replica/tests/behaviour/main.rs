@@ -13,6 +13,7 @@ mod copies;
 mod delivered;
 mod executed;
 mod group;
+mod moved;
 mod old_records;
 mod overruled;
 mod reads;

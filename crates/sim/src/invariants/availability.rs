@@ -1,7 +1,11 @@
 //! What goes on while one site does not.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
+use super::held;
+use crate::client::Verdict;
 use crate::run::{Evidence, Record};
 use crate::schedule::Act;
 
@@ -24,20 +28,16 @@ pub(super) fn others_go_on(evidence: &Evidence) -> Result<(), String> {
     Ok(())
 }
 
-/// "Who is told that nobody knows is told where to ask": every 504 to a write to a replicated resource, at a site that has a
-/// replica, names its operation. A site that has not heard of the resource, or heard that it is deleted, asks its service, as for
-/// any other: then there is none. Nor is it named where the time of the request's plan ran out while its site had it in hand.
+/// "Who is told that nobody knows is told where to ask": every 504 to a write that some site may have recorded names its operation. A
+/// site that has not heard of the resource, or heard that it is deleted, asks its service, as for any other: then there is none. Nor is
+/// there one where no site executed it.
 pub(super) fn unknown_outcomes_are_named(evidence: &Evidence) -> Result<(), String> {
     let replicated = |record: &&Record| {
-        let forwards = matches!(record.ask.act, Act::Forward { .. } | Act::Exclusive { .. });
         let detail = record.told.body.get("detail").and_then(Value::as_str);
-        let ordinary = detail.is_some_and(|detail| detail == "image: no answer within 10s");
-        let out_of_time = record.told.problem.as_deref() == Some("no-site-answered");
-        record.ask.act.writes()
-            && !forwards
-            && !ordinary
-            && !out_of_time
-            && record.members.contains(&record.ask.site)
+        let is_member = record.members.contains(&record.ask.site);
+        let ordinary = is_member && detail.is_some_and(|detail| detail == "image: no answer within 10s");
+        let nowhere = record.told.verdict == Verdict::Refused;
+        held::may_be_recorded(evidence, record) && !ordinary && !nowhere
     };
     let unnamed = |record: &&Record| record.told.status == 504 && record.told.operation.is_none();
     match evidence.records.iter().filter(replicated).find(unnamed) {
@@ -46,4 +46,33 @@ pub(super) fn unknown_outcomes_are_named(evidence: &Evidence) -> Result<(), Stri
         }
         None => Ok(()),
     }
+}
+
+/// Where only the service of a site is down, what its clients read of another replica is all that the site acknowledged: of an image
+/// whose clients write one after the other, the name that the last of them gave it, or a later one.
+pub(super) fn reads_elsewhere_are_no_older(evidence: &Evidence) -> Result<(), String> {
+    let due = |record: &&Record| evidence.dues.contains_key(&record.ask.number);
+    let read = |record: &Record| match record.ask.act {
+        Act::Read { of } => Some(of),
+        _ => None,
+    };
+    let images: BTreeSet<usize> = evidence.records.iter().filter(due).filter_map(read).collect();
+    for record in evidence.records.iter().filter(|record| record.told.status == 200) {
+        let Some(of) = read(record).filter(|of| images.contains(of)) else { continue };
+        let patch = |other: &&Record| matches!(other.ask.act, Act::Patch { of: own, .. } if own == of);
+        let patches = || evidence.records.iter().filter(patch);
+        let before = patches().filter(|other| {
+            let done = other.told.verdict == Verdict::Done && other.told.to < record.told.from;
+            done && other.ask.site == record.ask.site
+        });
+        let Some(last) = before.max_by_key(|other| other.told.to) else { continue };
+        let seen = record.told.body.get("name").and_then(Value::as_str).unwrap_or_default();
+        let no_older =
+            |other: &Record| seen == format!("w{}", other.ask.number) && other.told.from >= last.told.from;
+        if !patches().any(no_older) {
+            let (number, last) = (record.ask.number, last.ask.number);
+            return Err(format!("w{number} saw {seen}, and w{last} was acknowledged there before"));
+        }
+    }
+    Ok(())
 }

@@ -36,9 +36,10 @@ impl Sea {
                 members.extend(self.added_to(*of));
                 (members, level)
             }
-            Act::List { sites } | Act::Forward { sites, .. } | Act::Exclusive { sites, .. } => {
-                (sites.clone(), Level::Eventual)
-            }
+            Act::List { sites }
+            | Act::Forward { sites, .. }
+            | Act::DryRun { sites, .. }
+            | Act::Exclusive { sites, .. } => (sites.clone(), Level::Eventual),
             Act::Local => (Vec::new(), Level::Eventual),
         }
     }
@@ -52,6 +53,8 @@ impl Sea {
         let (of, token) = (|of: usize| self.id_of(of), self.keys);
         let asked = |method, path: String, scope: String, body: Option<Value>| {
             let body = body.map_or(Sent::Nothing, Sent::Document);
+            let hurry = self.hurries.get(&ask.number).filter(|_| !scope.is_empty());
+            let scope = hurry.map_or_else(|| scope.clone(), |ms| format!("within({ms}ms, {scope})"));
             Some(Asked { site: ask.site, method, path, scope, body, token })
         };
         // A site that never had a replica does not know it: its clients say where it is.
@@ -111,6 +114,14 @@ impl Sea {
                 let scope = group(sites, if in_order { " ; " } else { " | " });
                 let body = json!({ "made": by, "name": by });
                 asked("POST", format!("/images?by={by}"), scope, Some(body))
+            }
+            Act::DryRun { of: Some(of), .. } => {
+                let path = format!("{}?dryRun=All&by={by}", image(of)?);
+                asked("PATCH", path, away, Some(json!({ "name": by })))
+            }
+            Act::DryRun { of: None, ref sites } => {
+                let path = format!("/images?dryRun=All&by={by}");
+                asked("POST", path, format!("({})", group(sites, " & ")), Some(json!({ "made": by })))
             }
             Act::Exclusive { of, ref sites } => {
                 let path = format!("/names/x{of}?by={by}");

@@ -38,6 +38,10 @@ pub struct Evidence {
     pub damaged: Option<String>,
     /// What a site showed as deleted, and its service still had.
     pub hasty: Option<String>,
+    /// What a site showed as good, and was not.
+    pub misled: Option<String>,
+    /// What a site shows as good at the end, and no service has.
+    pub ghosts: Option<String>,
     /// Some site was given an old copy of its records.
     pub restored: bool,
     /// Why the sites do not know each other at the end, if so.
@@ -112,6 +116,8 @@ impl Sea {
             bodies: self.isles.iter().map(|isle| isle.platter.names()).collect(),
             damaged: self.isles.iter().find_map(|isle| isle.app.damaged()),
             hasty: self.hasty.borrow().clone(),
+            misled: self.misled.borrow().clone(),
+            ghosts: self.ghosts.borrow().clone(),
             restored: !self.restored.is_empty(),
             disagreement,
             watched: self.watched.borrow().clone(),

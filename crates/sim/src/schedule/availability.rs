@@ -97,8 +97,14 @@ impl Maker {
         for ill in MEMBERS {
             let alone = level == Level::Eventual && chance.percent(50);
             let until = at + 9_000;
+            // In half of these it is heard again by then, and the services of the others are slow to execute what it says.
+            let heard = alone && at.is_multiple_of(2);
             if alone {
-                self.silence(ill, at - 500, at + 4_500);
+                self.silence(ill, at - 500, if heard { at + 3_050 } else { at + 4_500 });
+            }
+            for other in MEMBERS.into_iter().filter(|other| heard && *other != ill) {
+                self.add(at - 500, Fault::App(other, Mood { slow: 100, ..Mood::default() }));
+                self.add(at + 6_000, Fault::App(other, Mood::default()));
             }
             self.ask_for(at, ill, Act::Patch { of, refused: false });
             self.add(at + 3_000, Fault::App(ill, Mood { down: true, ..Mood::default() }));

@@ -12,9 +12,10 @@ use tokio::time::Instant;
 
 use super::book::is_provisional;
 use super::execute::{is_storable, weight};
+use super::forwards::Silent;
 use super::reads::Reader;
 use super::{Deed, Keeper};
-use crate::replicas::request::{Scoped, Wanted};
+use crate::replicas::request::{Name, Scoped, Wanted};
 use crate::replicas::{Answered, Stand};
 
 /// So many wait at once; the next is told to come again.
@@ -40,7 +41,10 @@ pub(super) struct Clients {
 pub(super) enum Client {
     Write {
         answer: oneshot::Sender<Answered>,
-        meta: Option<Meta>,
+        /// The resource, or where it is to be made.
+        about: Meta,
+        /// It is there, as far as this site knows.
+        exists: bool,
         op: Option<OpId>,
         response: Option<Response<Bytes>>,
         deadline: Instant,
@@ -78,7 +82,7 @@ impl Clients {
 impl Keeper {
     /// A client writes.
     pub(super) fn write(&mut self, wanted: Wanted, answer: oneshot::Sender<Answered>) {
-        let Wanted { write, mut kept, head, scoped } = wanted;
+        let Wanted { write, mut kept, head, scoped, named } = wanted;
         let meta = match &write.subject {
             Subject::Existing(meta) => Some(meta.clone()),
             Subject::New { .. } => None,
@@ -86,20 +90,25 @@ impl Keeper {
         kept.signed = self.vouch(&write, &kept);
         // What no other site would believe is not begun.
         let signed = kept.signed.is_some() || self.core.state().notary().is_none();
-        if !signed || !is_storable(&kept) || !self.has_room(weight(&kept)) {
+        // Nor what nobody would be told the name of.
+        let naming = named.begin().filter(|_| signed && is_storable(&kept) && self.has_room(weight(&kept)));
+        let Some(mut naming) = naming else {
             let (reply, op, sites) = (Reply::Unavailable, None, Vec::new());
             let _ = answer.send(Answered { reply, op, meta, response: None, sites });
             return;
-        }
+        };
         let ticket = self.clients.ticket();
         let deadline = Instant::now() + self.core.state().settings().timeouts.response;
-        let client = Client::Write { answer, meta, op: None, response: None, deadline };
+        let exists = meta.is_some();
+        let about = meta.unwrap_or_else(|| Meta::from(&Name::new(&kept.service, &kept.path)));
+        let client = Client::Write { answer, about, exists, op: None, response: None, deadline };
         self.clients.waiting.insert(ticket, client);
         self.clients.deadlines.insert((deadline, ticket));
         let id = std::sync::Arc::clone(&kept.id);
         self.event_with(Event::Accept { ticket, write }, std::slice::from_ref(&kept), Vec::new());
         let accepted = self.book.op_of(&id).or_else(|| self.machine.accepted(ticket)).cloned();
         let Some(accepted) = accepted else { return };
+        naming.name(accepted.clone(), None);
         if !self.book.is_kept(&id) && self.machine.accepted(ticket).is_some() {
             // It waits for its place in the order.
             self.book.stage(kept);
@@ -170,16 +179,17 @@ impl Keeper {
             self.clients.by_op.remove(op);
             if self.book.op(op).is_none() {
                 self.clients.senders.remove(op);
+                self.forwards.over(op, &reply);
             }
         }
         match self.clients.waiting.remove(&ticket) {
-            Some(Client::Write { answer, meta, response, deadline, .. }) => {
+            Some(Client::Write { answer, about, exists, response, deadline, .. }) => {
                 self.clients.deadlines.remove(&(deadline, ticket));
                 let finished = |op| self.book.finished(op).map(|finished| finished.meta.clone());
                 let named = op
                     .as_ref()
                     .and_then(|op| self.book.op(op).map(|open| open.meta.clone()).or_else(|| finished(op)));
-                let meta = named.or(meta).filter(|meta| !is_provisional(meta));
+                let meta = named.or(exists.then_some(about)).filter(|meta| !is_provisional(meta));
                 let sites = op.as_ref().map(|op| self.stands(op)).unwrap_or_default();
                 let _ = answer.send(Answered { reply, op, meta, response, sites });
             }
@@ -232,13 +242,16 @@ impl Keeper {
 
     /// The client of a write is told that nobody knows what becomes of it; of what was not recorded, nothing will.
     fn tell_unknown(&mut self, ticket: Ticket, client: Client) {
-        let Client::Write { answer, meta, op, deadline, .. } = client else { return };
+        let Client::Write { answer, about, exists, op, deadline, .. } = client else { return };
         self.clients.deadlines.remove(&(deadline, ticket));
         if let Some(op) = &op {
             self.clients.by_op.remove(op);
         }
+        if let Some(op) = op.clone() {
+            self.lose(op, about.clone(), Silent::Site(self.here.clone()));
+        }
         let reply = if op.is_some() { Reply::Unknown } else { Reply::Unavailable };
-        let meta = meta.filter(|meta| !is_provisional(meta));
+        let meta = exists.then_some(about).filter(|meta| !is_provisional(meta));
         let sites = op.as_ref().map(|op| self.stands(op)).unwrap_or_default();
         let _ = answer.send(Answered { reply, op, meta, response: None, sites });
         self.event(Event::Expired { ticket });

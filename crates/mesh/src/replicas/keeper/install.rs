@@ -20,9 +20,8 @@ use spool::Spool;
 use super::awaited::{Waits, are_made};
 use super::book::is_provisional;
 use super::copy::{Copied, Part, Represented, declared, for_clients, for_clients_of, hash, portable};
-use super::execute::{
-    self, OPERATION, ask, ask_with, asked, ids_of, look, note_unnamed, request, said_id, stream,
-};
+use super::execute::{self, OPERATION, ask, ask_with, asked, ids_of, look, request, stream};
+use super::naming::{named, note_unnamed, said_id};
 use super::presence::is_absent;
 use super::probe::mark;
 use super::shapes::Shape;
@@ -377,13 +376,7 @@ impl Installer<'_> {
             200..=299 => {
                 let id = said_id(kind, answer.headers().get(LOCATION), Some(answer.body()));
                 let name = |id: &str| {
-                    execute::named(
-                        self.state,
-                        (self.name.service(), &kind.name),
-                        Some(self.name),
-                        collection,
-                        id,
-                    )
+                    named(self.state, (self.name.service(), &kind.name), Some(self.name), collection, id)
                 };
                 let made = id.as_deref().and_then(name);
                 if made.is_none() {

@@ -27,6 +27,7 @@ mod inbound;
 mod install;
 mod journal;
 mod logs;
+mod naming;
 mod peers;
 mod presence;
 mod probe;
@@ -73,7 +74,7 @@ use self::book::{Book, Finished, With};
 use self::clients::Clients;
 use self::copy::Copied;
 use self::execute::Said;
-use self::forwards::Forwards;
+use self::forwards::{Forwards, Silent};
 use self::journal::{Call, Journal};
 use self::peers::Outboxes;
 use self::reservations::Reservations;
@@ -437,7 +438,8 @@ impl Keeper {
             }
             Order::Allocate(range, reply) => self.allocate(range, reply),
             Order::Reserve(answer) => drop(answer.send(self.machine.reserve_op())),
-            Order::Lost(op, meta, site) => self.forwards.lose(op, meta, site),
+            Order::Lost(op, meta, site) => self.lose(op, meta, Silent::Site(site)),
+            Order::LostClaim(op, meta, number) => self.lose_claim(op, meta, number),
             Order::Watch(meta, site, tell) => self.watch(meta, site, tell),
             Order::ConfirmedBy(meta, answer) => drop(answer.send(self.machine.confirmed_by(&meta))),
             Order::Asked(from, asked, reply) => self.asked(from, asked, reply),

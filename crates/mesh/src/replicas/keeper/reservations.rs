@@ -279,6 +279,22 @@ impl Reservations {
         }
     }
 
+    /// Where the name of a claim may be reserved.
+    pub(super) fn sites_of(&self, number: u128) -> Vec<Site> {
+        let claim = self.claims.get(&number);
+        claim.map(|own| own.record.sites.iter().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Whether it is not known what became of a claim's write at a site.
+    pub(super) fn is_doubted(&self, number: u128, site: &Site) -> bool {
+        let claim = self.claims.get(&number).filter(|own| own.record.sites.contains(site));
+        claim.is_some_and(|own| match &own.progress {
+            Progress::Open => true,
+            Progress::InDoubt { cleared, .. } => !cleared.contains(site),
+            Progress::Known => false,
+        })
+    }
+
     /// Of these claims of this site, those that are not over.
     pub(super) fn open_among(&self, numbers: &[u128]) -> Vec<u128> {
         numbers.iter().copied().filter(|number| self.claims.contains_key(number)).collect()

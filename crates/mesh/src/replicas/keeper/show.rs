@@ -7,7 +7,7 @@ use scope::Site;
 use tokio::sync::oneshot;
 
 use super::book::is_provisional;
-use super::{Deed, Keeper, execute};
+use super::{Deed, Keeper, naming};
 use crate::replicas::admin::{
     self, Admin, Condition, Pending, Refusal, Refused, Replica, Resource, Transfer, Withheld,
 };
@@ -154,7 +154,7 @@ impl Keeper {
         let above = path.rsplit_once('/').map_or("", |(above, _)| above);
         let collection = if is_collection { path } else { above };
         let own = Some(&name).filter(|_| !is_provisional(&meta));
-        let name = execute::named(&state, (service, kind), own, collection, id).ok_or(Refused::BadId)?;
+        let name = naming::named(&state, (service, kind), own, collection, id).ok_or(Refused::BadId)?;
         Ok((meta, Some(LocalId::from(&name))))
     }
 

@@ -112,6 +112,13 @@ impl Isles {
         run(handle.change(resource, replica::Change::Extend(site(to)))).unwrap();
     }
 
+    /// Whether every site with records has executed all that it knows of.
+    pub fn is_quiet(&self) -> bool {
+        let shown = |mesh: &Mesh| run(async { mesh.replication()?.resources().await.ok() });
+        let shown = self.meshes.iter().filter_map(shown).flatten();
+        shown.flat_map(|resource| resource.replicas).all(|replica| replica.pending == 0)
+    }
+
     /// The operations in doubt at a site.
     pub fn in_doubt(&self, index: usize) -> usize {
         run(self.meshes[index].replication().unwrap().in_doubt()).unwrap().len()

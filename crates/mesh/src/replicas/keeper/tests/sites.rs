@@ -20,6 +20,7 @@ use store::engine::Engine;
 use tempfile::TempDir;
 
 use crate::replicas::keeper::Opening;
+use crate::replicas::write_name::WriteName;
 use crate::replicas::{Answered, Content, Kept, Replicas, Wanted, references};
 use crate::settings::{Limits, Link, Replication, Service, Settings, Timeouts};
 use crate::upstream::Target;
@@ -394,7 +395,7 @@ pub(super) fn wanted(
         signed: None,
     };
     let write = Write { subject, class, doubt, on_behalf_of: who, body: Body(id), long: false };
-    Wanted { write, kept, head: Box::new(head), scoped: None }
+    Wanted { write, kept, head: Box::new(head), scoped: None, named: WriteName::default() }
 }
 
 fn named(name: &str) -> Bytes {
