@@ -11,7 +11,8 @@ use crate::entry::Entry;
 use crate::event::{Effect, Message, Reply, Ticket, Timer};
 use crate::machine::Machine;
 use crate::operation::{Level, Meta};
-use crate::record::Condition;
+use crate::record::{Condition, Running, Stage};
+use crate::restored::is_compared;
 use crate::standing::{Content, Standing, Verdict, verdict};
 use crate::version::Version;
 
@@ -32,12 +33,26 @@ pub(crate) struct Comparing {
     pub differing: BTreeSet<Site>,
     /// That was said while another state was on its way: it is asked for after that.
     pub anew: bool,
+    /// It is known that the service here did not make it by an operation that had not ended.
+    pub unmade: bool,
 }
 
 impl Entry {
     /// Whether there is something to be read, and nothing changes it.
     fn rests(&self) -> bool {
+        if self.condition == Condition::Suspect {
+            let busy = |running: &Running| matches!(running.stage, Stage::Sent | Stage::Probing);
+            return self.installing.is_none() && !self.running.as_ref().is_some_and(busy);
+        }
         self.running.is_none() && self.is_good() && self.resource.is_here()
+    }
+
+    /// What can be said without a look: that it was deleted, or that a suspect replica has no name by which it could be.
+    fn is_nothing(&self) -> bool {
+        let known = &self.resource.progress.known;
+        let deleted = *known != Version::default() && !self.resource.exists(known);
+        let idle = self.running.is_none() && self.is_good() && !self.resource.is_here();
+        self.rests() && self.condition == Condition::Suspect || idle && deleted
     }
 
     pub(crate) fn standing(&self, content: Option<Content>) -> Standing {
@@ -97,6 +112,11 @@ impl Machine {
             if let Some(entry) = self.entries.get_mut(meta).filter(member) {
                 entry.comparing.inquirers.insert(from.clone());
                 self.read(meta);
+            } else if !self.entries.contains_key(meta) && !self.is_ordered(meta) {
+                // It is not known here: whoever waits need not.
+                let (known, done, condition) = (Version::default(), Version::default(), Condition::Good);
+                let standing = Standing { known, done, condition, content: None };
+                self.send(from, Message::Stands { resource: meta.clone(), standing });
             }
         }
     }
@@ -106,8 +126,11 @@ impl Machine {
         let Some(entry) = self.entries.get_mut(meta) else { return };
         let local = entry.map.local(&self.here);
         let done = &entry.resource.progress.done;
-        match local.filter(|_| entry.rests() && entry.map.level != Level::Weak) {
-            None => self.stand(meta, None),
+        match local.filter(|_| entry.rests() && is_compared(entry)) {
+            None => {
+                let nothing = entry.is_nothing() && is_compared(entry);
+                self.stand(meta, nothing.then_some(Content::Absent));
+            }
             Some(_) if entry.comparing.reading.as_ref() == Some(done) => {}
             Some(local) => {
                 entry.comparing.reading = Some(done.clone());
@@ -171,6 +194,9 @@ impl Machine {
             let (resource, sites) = (meta.clone(), sites.clone());
             self.call.effects.push(Effect::Compared { ticket, resource, sites });
         }
+        if entry.condition == Condition::Suspect {
+            return self.judge(meta, sites);
+        }
         let ours = sites.get(&self.here).and_then(Option::as_ref);
         let changed = ours.is_none_or(|ours| ours.done != entry.resource.progress.done);
         if changed || !entry.rests() || entry.map.level == Level::Weak {
@@ -227,7 +253,7 @@ impl Machine {
     }
 
     /// The replica here is not read until it has the state of a good one.
-    fn repair(&mut self, meta: &Meta, good: BTreeSet<Site>) {
+    pub(crate) fn repair(&mut self, meta: &Meta, good: BTreeSet<Site>) {
         self.touch(meta);
         let Some(entry) = self.entries.get_mut(meta) else { return };
         (entry.condition, entry.comparing.good, entry.comparing.anew) = (Condition::Differs, good, true);

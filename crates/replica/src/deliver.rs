@@ -9,24 +9,29 @@ use crate::event::{Effect, Message, Reply, Timer};
 use crate::machine::Machine;
 use crate::map::ReplicaMap;
 use crate::operation::{Meta, Operation};
-use crate::record::Stage;
+use crate::record::{Condition, Stage};
 use crate::resource::Resource;
+use crate::restored::Mark;
 use crate::version::Version;
 
 impl Machine {
     /// Tells the others what is new here, and sees to it that they are told until they confirm.
     pub(crate) fn deliver(&mut self, meta: &Meta) {
-        let Some(entry) = self.entries.get_mut(meta).filter(|entry| !entry.is_undecided()) else { return };
+        let told = |entry: &&mut Entry| !entry.is_undecided() && entry.condition != Condition::Suspect;
+        let Some(entry) = self.entries.get_mut(meta).filter(told) else { return };
         let confirmation = entry.confirmation(self.epoch);
         let news = entry.told.as_ref() != Some(&confirmation);
         entry.told = Some(confirmation.clone());
         for site in entry.others(&self.here) {
             let asks = self.call.asking.contains(&(meta.clone(), site.clone()));
             let up = self.links.get(&site).is_none_or(|link| !link.down);
-            if asks || (news && up) {
+            let met = self.trust.is_met(&site);
+            if asks || (news && up && met) {
                 self.send(&site, confirmation.clone());
             }
-            if up {
+            if up && !met {
+                self.hello_again(&site);
+            } else if up {
                 self.send_own(meta, &site);
             }
             self.follow_up(meta, &site);
@@ -88,12 +93,18 @@ impl Machine {
             link.armed = true;
             self.wake_after(Timer::Deliver(site.clone()), self.settings.retry_ms / 10);
         }
+        if !metas.is_empty() {
+            self.hello_again(site);
+        }
         for meta in metas {
             self.touch(&meta);
             let Some(entry) = self.entries.get_mut(&meta) else {
                 self.links.entry(site.clone()).or_default().owed.remove(&meta);
                 continue;
             };
+            if entry.condition == Condition::Suspect {
+                continue;
+            }
             let heard = entry.peers.get_mut(site).is_some_and(|peer| {
                 peer.in_flight.clear();
                 peer.said.is_some()
@@ -118,7 +129,7 @@ impl Machine {
     /// Sends a site what it lacks, whoever accepted it: the next operations, or word that it has to take
     /// the state. False where it lacks nothing.
     fn catch_up(&mut self, meta: &Meta, site: &Site) -> bool {
-        let Some(entry) = self.entries.get(meta) else { return false };
+        let Some(entry) = self.entries.get(meta).filter(|_| self.trust.is_met(site)) else { return false };
         let lacking = entry.lacking(site);
         let known = entry.resource.shared_known();
         let mut reach = entry.peers.get(site).map(|peer| peer.has.clone()).unwrap_or_default();
@@ -152,6 +163,9 @@ impl Machine {
             (link.attempts, link.told) = (0, None);
             self.deliver_again(site);
         }
+        if !up && self.trust.started {
+            self.go_on();
+        }
     }
 
     /// A site is shut out for good, or is not any more. What waits for its word alone goes, where it is to have no replica.
@@ -173,7 +187,7 @@ impl Machine {
     }
 
     /// The other sites whose word counts.
-    fn heeded(&self, entry: &Entry) -> Vec<Site> {
+    pub(crate) fn heeded(&self, entry: &Entry) -> Vec<Site> {
         entry.others(&self.here).into_iter().filter(|site| self.heeds(entry, site)).collect()
     }
 
@@ -213,15 +227,26 @@ impl Machine {
         if let Some(entry) = self.entries.get_mut(&meta) {
             entry.change_map(&self.here, |ours| ours.merge_from(map, from));
             entry.peers.of(from.clone());
+            // It is compared first: until then nothing that is told of it can be used.
+            if entry.condition == Condition::Suspect {
+                return;
+            }
         }
         match message {
             Message::Operations { operations, .. } => {
+                if !operations.is_empty() {
+                    self.hello_again(from);
+                }
                 for op in operations {
                     self.learn(from, &meta, op);
                 }
                 self.call.asking.insert((meta, from.clone()));
             }
-            Message::Confirm { map, epoch, known, done } if self.is_current(from, epoch) => {
+            Message::Confirm { map, epoch, number, known, done } if self.is_current(from, epoch) => {
+                let entry = self.entries.get(&meta);
+                let said = entry.as_ref().and_then(|entry| entry.peers.get(from)?.said.as_ref());
+                let news = said.is_none_or(|(_, before)| !before.dominates(&done));
+                self.trust.hear(from, Mark { epoch, number }, news);
                 self.confirmed(from, &map, &known, &done);
             }
             Message::Behind { known, .. } => self.behind(from, &meta, &known),
@@ -232,7 +257,10 @@ impl Machine {
     /// A message that is not about one resource's operations.
     fn received_of_many(&mut self, from: &Site, message: Message) {
         match message {
-            Message::Hello { epoch, heard } => self.greeted(from, epoch, heard),
+            Message::Hello { epoch, heard, ended } => self.greeted(from, epoch, heard, &ended),
+            Message::Welcome { run, behind, latest } if run == self.epoch => {
+                self.welcomed(from, behind, latest);
+            }
             Message::Survey { epoch, buckets } if self.is_current(from, epoch) => {
                 self.surveyed(from, &buckets);
             }
@@ -269,14 +297,16 @@ impl Machine {
     fn send_gone(&mut self, to: &Site, map: &ReplicaMap) {
         let map = self.gone.get(&map.meta).unwrap_or(map).clone();
         let (epoch, known, done) = (self.epoch, Version::default(), Version::default());
-        self.send(to, Message::Confirm { map, epoch, known, done });
+        self.send(to, Message::Confirm { map, epoch, number: 0, known, done });
     }
 
     fn learn(&mut self, from: &Site, meta: &Meta, op: Operation) {
         let Some(entry) = self.entries.get_mut(meta) else { return };
-        if op.resource != *meta || op.body.is_none() {
+        if op.resource != *meta || op.body.is_none() || entry.condition == Condition::Suspect {
             return;
         }
+        let suspicious = self.is_suspicious(meta, &op.id);
+        let Some(entry) = self.entries.get_mut(meta) else { return };
         if let Some(skew) = self.clock.see(self.call.wall_ms, op.stamp) {
             let (site, ahead_ms) = (from.clone(), skew.ahead_ms);
             self.call.effects.push(Effect::Skewed { site, ahead_ms });
@@ -287,6 +317,9 @@ impl Machine {
         }
         if entry.resource.learn(op.clone()) {
             self.call.ops.insert(op.id.clone(), Some(op));
+        }
+        if suspicious {
+            self.suspect_one(meta);
         }
     }
 

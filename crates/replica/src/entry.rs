@@ -138,7 +138,8 @@ impl Entry {
     pub(crate) fn confirmation(&self, epoch: Epoch) -> Message {
         let progress = &self.resource.progress;
         let (known, done) = (progress.known.clone(), progress.done.clone());
-        Message::Confirm { map: self.map.clone(), epoch, known, done }
+        // How often something was recorded is put in when it is sent.
+        Message::Confirm { map: self.map.clone(), epoch, number: 0, known, done }
     }
 
     /// The operations that a member is not known to have, each after all that it has seen.

@@ -11,6 +11,7 @@ use crate::operation::{Body, Class, Doubt, Level, LocalId, Meta, OpId, Operation
 use crate::ordered::Ruling;
 use crate::record::{self, Key, Record, Unreadable};
 use crate::resource::{Execution, Snapshot};
+use crate::restored::Mark;
 use crate::standing::{Content, Standing};
 use crate::version::Version;
 
@@ -94,6 +95,8 @@ pub enum Timer {
     Sweep,
     /// The next tick of the logs that order writes.
     Order,
+    /// Wait no longer for sites that do not say whether the records here are old.
+    Trust,
 }
 
 /// What a site knows of one resource, in a list of many.
@@ -123,6 +126,8 @@ pub enum Message {
         map: ReplicaMap,
         /// In which of the sender's runs that is so.
         epoch: Epoch,
+        /// How often the sender had recorded something.
+        number: u64,
         /// What it recorded, with all that it accepted.
         known: Version,
         /// What it executed or skipped.
@@ -142,6 +147,8 @@ pub enum Message {
         /// A later run of the receiver's that the sender heard of: the receiver was given back old records,
         /// and its clock is wrong.
         heard: Option<Epoch>,
+        /// Where the sender's records of its runs before this one ended.
+        ended: Vec<Mark>,
     },
     /// What the sender knows of all that it shares with the receiver: a number for each bucket.
     Survey {
@@ -197,6 +204,16 @@ pub enum Message {
         op: OpId,
         /// What it would have decided.
         verdict: Ruling,
+    },
+    /// Answers a [`Message::Hello`].
+    Welcome {
+        /// The receiver's run that it is about.
+        run: Epoch,
+        /// The receiver had come so far, as the sender heard: its records are older. None: they are not, as far as the
+        /// sender knows.
+        behind: Option<Mark>,
+        /// The sender's run, and the last number that it gave to an operation.
+        latest: (Epoch, u64),
     },
 }
 
@@ -434,7 +451,9 @@ impl Event {
             | Event::ShutOut { .. }
             | Event::HasRead { .. }
             | Event::Expired { .. }
-            | Event::Fired(Timer::Deliver(_) | Timer::Survey(_) | Timer::Sweep | Timer::Order) => None,
+            | Event::Fired(
+                Timer::Deliver(_) | Timer::Survey(_) | Timer::Sweep | Timer::Order | Timer::Trust,
+            ) => None,
         }
     }
 }

@@ -14,13 +14,15 @@ impl Machine {
     /// Starts the next execution, unless one is under way or the replica is not good.
     pub(crate) fn drive(&mut self, meta: &Meta) {
         loop {
+            let Some(gate) = self.entries.get(meta).map(|entry| self.gate(&entry)) else { return };
             let Some(entry) = self.entries.get_mut(meta) else { return };
             let busy = entry.running.is_some() || !entry.is_good();
             if busy || !entry.map.members().contains(&self.here) {
                 return;
             }
-            match entry.resource.step() {
+            match entry.resource.step_with(|op| gate.lets(op)) {
                 None => return,
+                Some(Step::Execute(execution)) if !gate.lets(&execution.op) => return,
                 Some(Step::Beaten(op)) => self.withdraw(meta, &op, Reply::Beaten),
                 Some(Step::Execute(execution)) => {
                     let stage = Stage::Sent;
@@ -162,7 +164,7 @@ impl Machine {
         match executed {
             Some(true) => self.done(meta, 200, local),
             // It is begun anew.
-            Some(false) => entry.running = None,
+            Some(false) => (entry.running, entry.comparing.unmade) = (None, true),
             None => self.ask_operator(meta),
         }
     }
@@ -170,6 +172,11 @@ impl Machine {
     /// A timer ran out: once more.
     pub(crate) fn retry(&mut self, meta: &Meta) {
         self.touch(meta);
+        let Some(entry) = self.entries.get(meta) else { return };
+        let Some(op) = entry.running.as_ref().map(|running| &running.execution.op) else { return };
+        if entry.condition == Condition::Suspect || !self.gate(&entry).lets(op) {
+            return self.wake(Timer::Retry(meta.clone()), 1);
+        }
         let Some(running) = self.entries.get_mut(meta).and_then(|entry| entry.running.as_mut()) else {
             return;
         };
@@ -270,7 +277,7 @@ impl Machine {
         self.wake(Timer::Retry(meta.clone()), attempts);
     }
 
-    fn ask_operator(&mut self, meta: &Meta) {
+    pub(crate) fn ask_operator(&mut self, meta: &Meta) {
         let Some(running) = self.entries.get_mut(meta).and_then(|entry| entry.running.as_mut()) else {
             return;
         };

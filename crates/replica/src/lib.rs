@@ -39,7 +39,8 @@
 //!
 //! # What looks after that
 //!
-//! `runs`: each start is a new run, so that a site with old records harms nobody. `survey` finds in the background
+//! `runs`: each start is a new run, so that nothing is called the same twice. `restored`: a site whose records were put back
+//! finds that out by what the others have of it, and compares its replicas before it uses them. `survey` finds in the background
 //! what two sites do not know alike, and has a few services read at a time; `compare` and `standing` say which
 //! replica is good, and repair the one that is not.
 //!
@@ -83,6 +84,7 @@ mod pack;
 mod record;
 mod resource;
 mod restore;
+mod restored;
 mod runs;
 mod shelf;
 mod standing;
@@ -101,6 +103,7 @@ pub use ordered::{Copied, Queue, Ruling, Tried, Turn};
 pub use record::{Condition, Key, Record, Refusal, Running, Stage, Unreadable};
 pub use resource::{Execution, How, Progress, Pruned, Resource, Snapshot, Step};
 pub use restore::Restoring;
+pub use restored::{Lineage, Mark};
 pub use standing::{Content, Digest, Standing, Verdict, verdict};
 pub use status::{Fulfilment, Status, Waiting};
 pub use version::Version;

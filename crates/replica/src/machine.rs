@@ -17,6 +17,7 @@ use crate::ordered::{Ordered, Ordering};
 use crate::record::{Condition, Key, Record, Refusal, Stage};
 use crate::resource::Snapshot;
 use crate::restore::Restoring;
+use crate::restored::Trust;
 use crate::shelf::Shelf;
 
 /// What an operator may set.
@@ -81,8 +82,6 @@ pub(crate) struct Link {
     pub armed: bool,
     /// A timer for surveys is.
     pub surveyed: bool,
-    /// The last of its runs that was heard of.
-    pub epoch: Option<Epoch>,
     /// Resources of which the site has something to confirm.
     pub owed: BTreeSet<Meta>,
     /// Up to where it was told of them again.
@@ -152,6 +151,8 @@ pub struct Machine {
     pub(crate) swept: Option<Meta>,
     /// Resources whose writes have one order.
     pub(crate) ordering: Ordering,
+    /// How far the records here are trusted.
+    pub(crate) trust: Trust,
     pub(crate) call: Call,
 }
 
@@ -169,17 +170,19 @@ impl Machine {
     /// it runs anew.
     pub fn start(&mut self, wall_ms: u64, draw: u64, effects: &mut Vec<Effect>) {
         self.begin(wall_ms);
-        self.epoch = self.epoch.next(wall_ms, draw);
-        self.entries.set_epoch(self.epoch);
+        let next = self.epoch.next(wall_ms, draw);
+        let before = std::mem::replace(&mut self.epoch, next);
+        self.entries.set_epoch(next);
         self.call.site = true;
+        self.begin_run(before);
         self.greet();
-        let (open, resting) = self.entries.by_state();
+        let (under_way, resting) = self.entries.by_state();
         // Each is asked what it has of what rests, as much at once as after a long cut.
         for (site, metas) in resting {
             self.watch(&site);
             self.owe(&site, metas);
         }
-        for meta in open {
+        for meta in under_way {
             self.touch(&meta);
             let Some(entry) = self.entries.get(&meta) else { continue };
             let stage = entry.running.as_ref().map(|running| running.stage);
@@ -213,6 +216,7 @@ impl Machine {
             Event::ShutOut { site, out } => self.shut_out(&site, out),
             Event::Fired(Timer::Deliver(site)) => self.deliver_again(&site),
             Event::Fired(Timer::Order) => self.tick(),
+            Event::Fired(Timer::Trust) => self.wait_no_longer(),
             Event::Change { ticket, resource, change } => self.change(ticket, &resource, &change),
             Event::Read { ticket, resource, confirm } => self.client_reads(ticket, &resource, confirm),
             Event::HasRead { ticket } => self.has_read(ticket),
@@ -264,7 +268,7 @@ impl Machine {
             return self.snapshot_ordered(meta);
         }
         let entry = self.entries.get(meta)?;
-        let quiet = entry.running.is_none() && entry.is_good();
+        let quiet = entry.running.is_none() && entry.is_good() && self.is_trusted(&entry);
         quiet.then(|| (entry.map.clone(), entry.resource.snapshot()))
     }
 
@@ -479,10 +483,7 @@ impl Machine {
             self.deliver(&meta);
         }
         let call = std::mem::take(&mut self.call);
-        let (mut put, mut remove) = (Vec::new(), Vec::new());
-        if call.site {
-            put.push(Record::Site { counter: self.counter, clock: self.clock, epoch: self.epoch });
-        }
+        let (mut put, mut remove) = (self.trust.changes(), Vec::new());
         for (id, op) in call.ops {
             match op {
                 Some(op) => put.push(Record::Operation(op)),
@@ -522,9 +523,13 @@ impl Machine {
             }
         }
         self.entries.settle();
+        let records = !put.is_empty() || !remove.is_empty();
+        if call.site || records && self.trust.started {
+            put.push(self.site_record());
+        }
         if !put.is_empty() || !remove.is_empty() {
             effects.push(Effect::Persist { put, remove });
         }
-        effects.extend(call.effects);
+        effects.extend(call.effects.into_iter().map(|effect| self.marked(effect)));
     }
 }

@@ -34,6 +34,9 @@ impl Machine {
     /// Another site has more than it sends as operations.
     pub(crate) fn behind(&mut self, from: &Site, meta: &Meta, known: &Version) {
         self.call.asking.insert((meta.clone(), from.clone()));
+        if self.may_have_made(meta) {
+            return self.suspect_one(meta);
+        }
         let Some(entry) = self.entries.get(meta) else { return };
         if !entry.resource.progress.known.dominates(known) {
             self.take_state(from, meta);
@@ -42,7 +45,8 @@ impl Machine {
 
     /// Asks a site for its state, unless another is under way.
     pub(crate) fn take_state(&mut self, from: &Site, meta: &Meta) {
-        let Some(entry) = self.entries.get_mut(meta) else { return };
+        let met = self.trust.is_met(from);
+        let Some(entry) = self.entries.get_mut(meta).filter(|_| met) else { return };
         if !entry.fetching && entry.installing.is_none() {
             entry.fetching = true;
             self.call.effects.push(Effect::CopyState { resource: meta.clone(), from: from.clone() });
@@ -57,10 +61,14 @@ impl Machine {
         if entry.is_good() || entry.fetching || installs || self.makings.contains_key(meta) {
             return;
         }
+        if entry.condition == Condition::Suspect {
+            return self.vet(meta);
+        }
         let good = &entry.comparing.good;
         let up = |site: &&Site| {
             let chosen = good.is_empty() || good.contains(*site);
-            **site != self.here && chosen && self.links.get(*site).is_none_or(|link| !link.down)
+            let up = self.links.get(*site).is_none_or(|link| !link.down);
+            **site != self.here && chosen && up && self.trust.is_met(site)
         };
         let reachable: Vec<_> = entry.map.members().into_iter().filter(up).collect();
         let turn = entry.copies.checked_rem(reachable.len()).unwrap_or(0);

@@ -12,6 +12,7 @@ use crate::map::ReplicaMap;
 use crate::operation::{Body, Meta, OpId, Operation};
 use crate::ordered::{Copied, Line, Queue};
 use crate::resource::{Execution, Progress, Snapshot};
+use crate::restored::{Lineage, Mark};
 
 /// The format of the bytes, checked on reading.
 const FORMAT: u8 = 1;
@@ -33,6 +34,10 @@ pub enum Key {
     Making(Meta),
     /// A refusal that nobody was told.
     Refusal(OpId),
+    /// The runs of this site.
+    Lineage,
+    /// How far the records of another site are.
+    Heard(Site),
 }
 
 /// How far an execution has come. It is recorded before the service is asked.
@@ -74,6 +79,8 @@ pub enum Condition {
     },
     /// Its service has something else than most replicas have, or than the one that the operator chose.
     Differs,
+    /// The records here were put back, and may be older than what the service has: it is compared first.
+    Suspect,
 }
 
 /// One durable record. No credential is in any.
@@ -87,6 +94,8 @@ pub enum Record {
         clock: Clock,
         /// The last run.
         epoch: Epoch,
+        /// How often something was recorded.
+        number: u64,
     },
     /// An operation.
     Operation(Operation),
@@ -130,6 +139,15 @@ pub enum Record {
     },
     /// A refusal that nobody was told.
     Refusal(Refusal),
+    /// The runs of this site.
+    Lineage(Lineage),
+    /// How far the records of another site are, as it was heard.
+    Heard {
+        /// That one.
+        site: Site,
+        /// So far.
+        mark: Mark,
+    },
 }
 
 /// A write that the service of its own site refused when its client had been answered already: it had no effect anywhere.
@@ -163,6 +181,8 @@ impl Record {
             Record::Ordered { map, .. } => Key::Ordered(map.meta.clone()),
             Record::Making { resource, .. } => Key::Making(resource.clone()),
             Record::Refusal(refusal) => Key::Refusal(refusal.operation.id.clone()),
+            Record::Lineage(_) => Key::Lineage,
+            Record::Heard { site, .. } => Key::Heard(site.clone()),
         }
     }
 
@@ -183,7 +203,9 @@ impl Record {
             | Record::State { .. }
             | Record::Gone(_)
             | Record::Making { .. }
-            | Record::Refusal(_) => Vec::new(),
+            | Record::Refusal(_)
+            | Record::Lineage(_)
+            | Record::Heard { .. } => Vec::new(),
         }
     }
 

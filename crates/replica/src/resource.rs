@@ -198,6 +198,11 @@ impl Resource {
     /// What is to be done next to bring the service to the state that the rule gives. It is the same
     /// until it was done.
     pub fn step(&mut self) -> Option<Step> {
+        self.step_with(|_| true)
+    }
+
+    /// The same, where some operations may not be taken yet.
+    pub(crate) fn step_with(&mut self, may: impl Fn(&OpId) -> bool) -> Option<Step> {
         loop {
             if let Some(execution) = self.missing() {
                 return Some(Step::Execute(execution));
@@ -207,7 +212,7 @@ impl Resource {
                 Some(op) => self.progress.done.add(&op),
                 None => {}
             }
-            self.taking = Some(self.ready()?.id.clone());
+            self.taking = Some(self.ready(&may)?.id.clone());
         }
     }
 
@@ -502,11 +507,11 @@ impl Resource {
 
     /// The operation to take next: all that it has seen was taken. Those accepted here come first, since
     /// a client waits for them.
-    fn ready(&self) -> Option<&Operation> {
+    fn ready(&self, may: impl Fn(&OpId) -> bool) -> Option<&Operation> {
         let done = &self.progress.done;
         self.ops
             .values()
-            .filter(|op| !done.covers(&op.id) && done.dominates(&op.seen))
+            .filter(|op| !done.covers(&op.id) && done.dominates(&op.seen) && may(&op.id))
             .min_by_key(|op| (!self.is_fresh(&op.id), op.rank()))
     }
 }

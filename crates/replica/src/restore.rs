@@ -14,6 +14,7 @@ use crate::operation::{Meta, OpId, Operation};
 use crate::ordered::{Ordered, Ordering};
 use crate::record::{self, Record, Refusal};
 use crate::resource::Resource;
+use crate::restored::Trust;
 use crate::shelf::Shelf;
 
 /// A machine that is being made of its records, in any order.
@@ -30,6 +31,8 @@ pub struct Restoring {
     ordered: BTreeMap<Meta, Ordered>,
     makings: BTreeMap<Meta, Making>,
     refusals: BTreeMap<OpId, Refusal>,
+    trust: Trust,
+    is_empty: bool,
 }
 
 impl Restoring {
@@ -47,13 +50,26 @@ impl Restoring {
             ordered: BTreeMap::new(),
             makings: BTreeMap::new(),
             refusals: BTreeMap::new(),
+            trust: Trust::default(),
+            is_empty: true,
         }
+    }
+
+    /// Whether there was no record.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.is_empty
     }
 
     /// Takes in a record. Each key has one.
     pub fn add(&mut self, record: Record) {
+        self.is_empty = false;
         match record {
-            Record::Site { counter, clock, epoch } => self.site = (counter, clock, epoch),
+            Record::Site { counter, clock, epoch, .. } => {
+                self.site = (counter, clock, epoch);
+                self.trust.restore(record);
+            }
+            Record::Lineage(_) | Record::Heard { .. } => self.trust.restore(record),
             Record::Operation(op) => self.add_operation(op),
             Record::Gone(map) => {
                 self.gone.insert(map.meta.clone(), map);
@@ -115,6 +131,7 @@ impl Restoring {
             sweeps: false,
             swept: None,
             ordering,
+            trust: self.trust,
             call: Call::default(),
         }
     }

@@ -6,11 +6,12 @@ use scope::Site;
 
 use crate::accept::PROVISIONAL;
 use crate::epoch::Epoch;
-use crate::event::{Message, Timer};
+use crate::event::Timer;
 use crate::machine::Machine;
 use crate::map::ReplicaMap;
 use crate::operation::Meta;
 use crate::record::{Running, Stage};
+use crate::restored::Mark;
 use crate::version::Version;
 
 impl Machine {
@@ -23,17 +24,17 @@ impl Machine {
         }
     }
 
-    pub(crate) fn hello(&mut self, to: &Site, heard: Option<Epoch>) {
-        let epoch = self.epoch;
-        self.send(to, Message::Hello { epoch, heard });
-    }
-
-    /// A site says in which run it is, and perhaps in which one this site was.
-    pub(crate) fn greeted(&mut self, from: &Site, epoch: Epoch, heard: Option<Epoch>) {
-        self.is_current(from, epoch);
+    /// A site says in which run it is, what it knows of those before, and perhaps in which one this site was.
+    pub(crate) fn greeted(&mut self, from: &Site, epoch: Epoch, heard: Option<Epoch>, ended: &[Mark]) {
+        if self.admit(from, epoch, ended) {
+            self.forget_what_it_said(from);
+        }
+        // It may have been given back old records, and know less of this site than it said.
+        if heard.is_some_and(|heard| heard < self.epoch) {
+            self.hello(from, None);
+        }
         if let Some(heard) = heard.filter(|heard| *heard > self.epoch) {
-            self.epoch = heard.next(0, self.epoch.draw);
-            self.call.site = true;
+            self.renumber_run(heard.next(0, self.epoch.draw));
             self.greet();
             // What was said before was taken for older than it is.
             for meta in self.entries.keys().cloned().collect::<Vec<_>>() {
@@ -71,20 +72,13 @@ impl Machine {
         true
     }
 
-    /// Whether a site says this in its last run. Where that is news, all that it confirmed before is asked
-    /// for again.
+    /// Whether a site says this in its last run. One that began a new run has to say first what it knows of those before.
     pub(crate) fn is_current(&mut self, from: &Site, epoch: Epoch) -> bool {
-        let link = self.links.entry(from.clone()).or_default();
-        let before = link.epoch;
-        if before.is_some_and(|before| epoch < before) {
-            self.hello(from, before);
-            return false;
+        match self.trust.run_of(from) {
+            Some(last) if epoch != last => self.hello(from, Some(last)),
+            _ => return true,
         }
-        link.epoch = Some(epoch);
-        if before.is_some_and(|before| before < epoch) {
-            self.forget_what_it_said(from);
-        }
-        true
+        false
     }
 
     fn forget_what_it_said(&mut self, site: &Site) {

@@ -144,15 +144,22 @@ impl Shelf {
         self.open.range(names)
     }
 
-    /// The names of those in flight, and of those that rest, each with the other sites that have, or had, a part in it.
-    pub(crate) fn by_state(&self) -> (Vec<Meta>, BTreeMap<Site, Vec<Meta>>) {
+    /// The names of those that are in flight, or that other sites may lack something of; and of those of which every site had
+    /// all, each with the other sites that have, or had, a part in it.
+    pub(crate) fn by_state(&self) -> (BTreeSet<Meta>, BTreeMap<Site, Vec<Meta>>) {
         let mut of_site = BTreeMap::<Site, Vec<Meta>>::new();
+        let mut under_way: BTreeSet<Meta> = self.open.keys().cloned().collect();
         for (meta, packed) in &self.resting {
-            for site in self.opened(meta, packed).others(&self.here) {
+            let entry = self.opened(meta, packed);
+            if entry.resource.ops.values().any(|op| op.body.is_some()) {
+                under_way.insert(meta.clone());
+                continue;
+            }
+            for site in entry.others(&self.here) {
                 of_site.entry(site).or_default().push(meta.clone());
             }
         }
-        (self.open.keys().cloned().collect(), of_site)
+        (under_way, of_site)
     }
 
     /// How many operations are kept.

@@ -22,6 +22,8 @@ pub enum Content {
     Gone,
     /// It could not be read.
     Unread,
+    /// Nothing is to be there: it was deleted.
+    Absent,
 }
 
 /// What a site says of its replica.

@@ -107,7 +107,7 @@ impl Machine {
         let here = |status: &Condition| match status {
             _ if entry.resource.progress.done.covers(op) => Fulfilment::Done,
             Condition::Diverged { status } => Fulfilment::Diverged { status: *status },
-            Condition::Differs => Fulfilment::Pending,
+            Condition::Differs | Condition::Suspect => Fulfilment::Pending,
             Condition::Good => match &entry.running {
                 Some(running) if running.execution.op == *op && running.stage == Stage::InDoubt => {
                     Fulfilment::InDoubt

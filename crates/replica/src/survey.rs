@@ -16,7 +16,7 @@ use crate::entry::{Entry, Peer};
 use crate::event::{Line, Message, Timer};
 use crate::machine::Machine;
 use crate::operation::{Level, Meta};
-use crate::record;
+use crate::record::{self, Condition};
 use crate::version::Version;
 
 /// So many buckets, whatever there is: a bucket's number is the first byte of its resources' hashes.
@@ -47,7 +47,10 @@ impl Machine {
 
     /// What both sites have a replica of.
     fn shared_with(&self, site: &Site) -> impl Iterator<Item = (&Meta, Cow<'_, Entry>)> {
-        let both = move |entry: &Entry| entry.is_member(site) && entry.is_member(&self.here);
+        let both = move |entry: &Entry| {
+            let told = entry.condition != Condition::Suspect;
+            entry.is_member(site) && entry.is_member(&self.here) && told
+        };
         self.entries.iter().filter(move |(_, entry)| both(entry) && !entry.is_undecided())
     }
 

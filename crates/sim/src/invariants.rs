@@ -160,6 +160,11 @@ fn sites_converge(evidence: &Evidence) -> Result<(), String> {
             };
             images.iter().map(bare).collect()
         };
+        // What a site made and has no record of any more is an ordinary resource of its service.
+        let there = (0..image.at.len()).filter(|site| !image.at[*site].is_empty()).collect::<Vec<_>>();
+        if image.record.lost && matches!(there[..], [site] if evidence.forgot.contains(&site)) {
+            continue;
+        }
         let first = image.record.members.first().map(|site| strip(&image.at[*site])).unwrap_or_default();
         for (site, there) in image.at.iter().enumerate() {
             let there = strip(there);

@@ -350,12 +350,14 @@ impl Isle {
         });
     }
 
-    /// Puts both back, where something was remembered. Its mesh must not run.
-    pub fn restore(&mut self) -> bool {
+    /// Puts both back, where something was remembered, or the records only. Its mesh must not run.
+    pub fn restore(&mut self, service: bool) -> bool {
         let Some(backup) = self.backup.take().filter(|_| self.running.is_none()) else { return false };
         self.disk.restore(&backup.records);
         self.platter.restore(&backup.bodies);
-        self.app.restore(backup.images);
+        if service {
+            self.app.restore(backup.images);
+        }
         match backup.known {
             Some(known) => std::fs::write(self.known(), known).unwrap(),
             None => drop(std::fs::remove_file(self.known())),

@@ -9,6 +9,7 @@ mod members;
 mod reasons;
 mod showing;
 mod shutting_out;
+mod suspects;
 mod truth;
 mod unnamed;
 mod walking;
@@ -135,6 +136,10 @@ struct Sea {
     backups: BTreeMap<usize, Instant>,
     /// What was given back: the site, since when its records were lost, until when.
     restored: Vec<(usize, Instant, Instant)>,
+    /// What a service does not have any more that it did, for the same reason.
+    unexecuted: Vec<(usize, Instant, Instant)>,
+    /// Sites whose records alone were given back.
+    forgot: Vec<usize>,
     /// What such a site had made and had no name of in its records: the site, and its id there.
     unnamed: BTreeSet<(usize, String)>,
     faults: BTreeMap<&'static str, u64>,
@@ -160,6 +165,10 @@ struct Sea {
     watch: Watch,
     /// What waited, and did not say why.
     unexplained: Vec<String>,
+    /// Replicas that are suspect, and how often the operator has seen that.
+    suspects: RefCell<BTreeMap<(usize, String), u32>>,
+    /// Those that all others lacked: where they were, and their ids.
+    kept: RefCell<BTreeSet<(usize, String)>>,
 }
 
 impl Sea {
@@ -217,6 +226,8 @@ impl Sea {
             heard,
             backups: BTreeMap::new(),
             restored: Vec::new(),
+            unexecuted: Vec::new(),
+            forgot: Vec::new(),
             unnamed: BTreeSet::new(),
             faults: BTreeMap::new(),
             hasty: RefCell::default(),
@@ -231,6 +242,8 @@ impl Sea {
             keys,
             watch: Watch::of(schedule),
             unexplained: Vec::new(),
+            suspects: RefCell::default(),
+            kept: RefCell::default(),
         }
     }
 
@@ -268,10 +281,16 @@ impl Sea {
                 self.isles[site].back_up();
                 self.backups.insert(site, Instant::now());
             }
-            Fault::Restore(site) => {
+            Fault::Restore(site) | Fault::RestoreRecords(site) => {
                 let Some(since) = self.backups.remove(&site) else { return };
                 self.isles[site].crash(Stop::Process);
-                if self.isles[site].restore() {
+                let service = matches!(fault, Fault::Restore(_));
+                if self.isles[site].restore(service) {
+                    if service {
+                        self.unexecuted.push((site, since, Instant::now()));
+                    } else {
+                        self.forgot.push(site);
+                    }
                     self.restored.push((site, since, Instant::now()));
                 }
                 self.isles[site].start().await;
@@ -415,6 +434,8 @@ impl Sea {
         sleep(CALM).await;
         self.end_quarantines().await;
         let mut unquiet = self.until_quiet().await;
+        let kept = std::mem::take(&mut *self.kept.borrow_mut());
+        self.unnamed.extend(kept);
         if unquiet.is_none() && self.repair_what_had_no_name().await {
             unquiet = self.until_quiet().await;
         }
@@ -508,6 +529,7 @@ impl Sea {
                     why.push(format!("at {name}: {resource:?}"));
                 }
                 why.extend(self.shrink(isle.index, &handle, &resource).await);
+                self.end_suspicion(isle.index, &handle, &resource).await;
             }
         }
         (!why.is_empty()).then(|| why.join("; "))
@@ -605,6 +627,7 @@ fn kind(fault: &Fault) -> &'static str {
         Fault::Crash { power: true, .. } => "power loss",
         Fault::Crash { .. } => "crash",
         Fault::Restore(_) => "old backup",
+        Fault::RestoreRecords(_) => "old records",
         Fault::Disk(_, disk::Mood::Full) => "full disk",
         Fault::Disk(_, disk::Mood::Slow) => "slow disk",
         Fault::App(_, mood) if *mood != app::Mood::default() => "ill service",

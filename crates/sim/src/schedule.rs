@@ -14,6 +14,7 @@ mod files;
 mod held;
 mod hurried;
 mod lingering;
+mod restored;
 mod revocation;
 mod scenes;
 mod tags;
@@ -330,6 +331,8 @@ pub enum Fault {
     BackUp(usize),
     /// A site crashes, and starts with that copy.
     Restore(usize),
+    /// The same, but that its service keeps what it has: only what Archipel recorded is put back.
+    RestoreRecords(usize),
     /// A site's disk.
     Disk(usize, disk::Mood),
     /// A site's service.
@@ -538,6 +541,7 @@ impl Schedule {
         let mut schedule = Schedule { seed, sites, late, steps: Vec::new(), dues, hurries, probes: false };
         let met_by = late.map(|late| (late, membership::files(&schedule)[late].join[0]));
         maker.revoke(seed, length, met_by);
+        maker.restore_records(seed, length);
         maker.extend(seed, length);
         maker.write_tags(seed, length);
         maker.hold_deletions(seed, length);

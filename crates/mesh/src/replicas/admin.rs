@@ -77,6 +77,8 @@ pub enum Condition {
     InDoubt,
     /// Its service was told to delete it, and has it yet.
     Deleting,
+    /// This site's records were put back: it is compared with the others before it is used.
+    Suspect,
 }
 
 /// An operation that a site is not known to have executed.
@@ -176,6 +178,7 @@ impl fmt::Display for ReplicaState {
             ReplicaState::Refused(403) => f.write_str("refused by policy (403)"),
             ReplicaState::Refused(status) => write!(f, "refused ({status})"),
             ReplicaState::Here(Condition::Absent) => f.write_str("absent"),
+            ReplicaState::Here(Condition::Suspect) => f.write_str("suspect"),
             ReplicaState::Here(Condition::Diverged(status)) => write!(f, "diverged ({status})"),
             ReplicaState::Here(Condition::Copying) => f.write_str("copying"),
             ReplicaState::Here(Condition::InDoubt) => f.write_str("in doubt"),
@@ -398,10 +401,11 @@ impl Handle {
         let compared = |(site, standing): (Site, Option<Standing>)| Compared {
             site,
             answered: standing.is_some(),
-            content: standing.and_then(|standing| standing.content).map(|content| match content {
-                replica::Content::Is(digest) => Has::Digest(digest.0),
-                replica::Content::Gone => Has::Nothing,
-                replica::Content::Unread => Has::Unread,
+            content: standing.and_then(|standing| standing.content).and_then(|content| match content {
+                replica::Content::Is(digest) => Some(Has::Digest(digest.0)),
+                replica::Content::Gone => Some(Has::Nothing),
+                replica::Content::Unread => Some(Has::Unread),
+                replica::Content::Absent => None,
             }),
         };
         Ok(sites.into_iter().map(compared).collect())

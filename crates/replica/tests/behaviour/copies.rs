@@ -130,7 +130,7 @@ fn where_the_service_can_tell_it_is_asked_also_after_a_restart() {
         let effects = made(&mut stage, &op, Outcome::Unknown);
         assert_eq!(probes(&effects), std::slice::from_ref(&op));
         // The process ends while the service is asked.
-        let effects = stage.restart("C");
+        let effects = stage.restart_alone("C");
         assert_eq!((probes(&effects), makes(&effects)), (vec![op.clone()], Vec::new()));
         assert_eq!(stage.machine.in_doubt().count(), 0);
         let id = Some(local("c-7")).filter(|_| executed == Some(true));

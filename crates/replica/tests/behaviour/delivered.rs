@@ -110,7 +110,7 @@ fn a_name_that_its_teller_knows_nothing_of_makes_nothing() {
     a.on(Event::Change { ticket: Ticket(2), resource: meta(), change });
     let map = a.machine.map(&meta()).unwrap().into_owned();
     let (epoch, known, done) = (Epoch::default(), Version::default(), Version::default());
-    let says = Message::Confirm { map: map.clone(), epoch, known, done };
+    let says = Message::Confirm { map: map.clone(), epoch, number: 0, known, done };
     b.on(received("A", says));
     b.on(received("A", Message::Operations { map, operations: Vec::new() }));
     assert_eq!(b.machine.map(&meta()), None);
@@ -121,7 +121,8 @@ fn what_a_site_says_in_the_background_of_a_run_before_does_not_count() {
     let mut stages = two(Settings::default());
     let b = &mut stages[1].1;
     let (old, heard) = (Epoch::default(), Epoch { number: 100, draw: 1 });
-    b.on(received("A", Message::Hello { epoch: heard, heard: None }));
+    let ended = vec![Mark { epoch: old, number: 0 }];
+    b.on(received("A", Message::Hello { epoch: heard, heard: None, ended }));
     let (buckets, all) = (vec![1; 256], (0..=255).collect());
     let survey = Message::Survey { epoch: old, buckets };
     let listing = Message::Listing { epoch: old, buckets: all, lines: Vec::new(), answer: true };
@@ -204,8 +205,11 @@ fn a_site_in_a_new_run_is_asked_again_by_one_timer() {
     let mut stages = two(Settings::default());
     let a = &mut stages[0].1;
     a.on(Event::Fired(Timer::Deliver(site("B"))));
-    let hello =
-        |by: &str, number| received(by, Message::Hello { epoch: Epoch { number, draw: 1 }, heard: None });
+    let hello = |by: &str, number| {
+        let epoch = |number| Epoch { number, draw: 1 };
+        let ended = vec![Mark::default(), Mark { epoch: epoch(100), number: 0 }];
+        received(by, Message::Hello { epoch: epoch(number), heard: None, ended })
+    };
     let wakes = |effects: &[Effect]| {
         let own = |effect: &&Effect| matches!(effect, Effect::Wake { timer: Timer::Deliver(_), .. });
         effects.iter().filter(own).count()
@@ -229,7 +233,7 @@ fn what_is_on_its_way_is_not_forgotten_when_whoever_told_of_it_knows_it_no_more(
         }
         // A was given back old records.
         let (epoch, known, done) = (Epoch { number: 9, draw: 9 }, Version::default(), Version::default());
-        b.on(received("A", Message::Confirm { map, epoch, known, done }));
+        b.on(received("A", Message::Confirm { map, epoch, number: 0, known, done }));
         assert!(b.machine.map(&meta()).is_some() && b.machine.status(&meta()).unwrap().copying);
     }
 }

@@ -277,7 +277,7 @@ fn a_deletion_that_something_holds_is_answered_and_told_and_stays_pending_until_
     assert_eq!(replies(&said), [&Reply::Executed { status: 202 }]);
     assert_eq!((a.machine.unexecuted(&meta(), &site("A")).len(), a.machine.is_made(&meta())), (1, true));
     // Also after a restart.
-    a.restart("A");
+    a.restart_alone("A");
     assert_eq!(a.machine.unexecuted(&meta(), &site("A")).len(), 1);
     let again = a.on(Event::Fired(Timer::Retry(meta())));
     assert_eq!(replies(&a.ends(&again, Outcome::Begun { status: 202 })), [] as [&Reply; 0]);

@@ -18,6 +18,7 @@ mod old_records;
 mod overruled;
 mod reads;
 mod resource;
+mod restored;
 mod told;
 mod turns;
 mod unheard;
@@ -25,9 +26,9 @@ mod unheard;
 use std::collections::{BTreeMap, BTreeSet};
 
 use replica::{
-    Authority, Body, Change, Class, Doubt, Effect, Epoch, Event, Execution, Key, Level, LocalId, Machine,
-    Message, Meta, Naming, OpId, Outcome, Record, Reply, Settings, Subject, Ticket, Timer, Unreadable, Who,
-    Write,
+    Authority, Body, Change, Class, Content, Digest, Doubt, Effect, Epoch, Event, Execution, Key, Level,
+    LocalId, Machine, Mark, Message, Meta, Naming, OpId, Outcome, Record, Reply, Settings, Subject, Ticket,
+    Timer, Unreadable, Who, Write,
 };
 use scope::Site;
 
@@ -88,6 +89,20 @@ impl Stage {
         let mut effects = Vec::new();
         self.machine.start(0, 7, &mut effects);
         self.keep(effects)
+    }
+
+    /// The same, and no other site says anything for so long that none is waited for.
+    fn restart_alone(&mut self, name: &str) -> Vec<Effect> {
+        let mut effects = self.restart(name);
+        effects.extend(self.on(Event::Fired(Timer::Trust)));
+        effects
+    }
+
+    /// Another site says that the records here are not old.
+    fn welcome(&mut self, by: &str) -> Vec<Effect> {
+        let (run, latest) = (self.machine.next_op().epoch, (Epoch::default(), 0));
+        let message = Message::Welcome { run, behind: None, latest };
+        self.on(Event::Received { from: site(by), message })
     }
 
     fn write(&mut self, ticket: u64, subject: Subject, class: Class, doubt: Doubt) -> Vec<Effect> {
@@ -250,7 +265,7 @@ fn after_a_crash_each_kind_is_repeated_probed_or_shown() {
     for doubt in [Doubt::Repeat, Doubt::Probe, Doubt::Ask] {
         let mut stage = created();
         stage.write(2, Subject::Existing(meta()), Class::Add, doubt);
-        let effects = stage.restart("A");
+        let effects = stage.restart_alone("A");
         assert!(
             !effects.iter().any(|effect| matches!(effect, Effect::Execute { .. })),
             "it may have been executed"
@@ -272,7 +287,7 @@ fn what_is_in_doubt_is_shown_until_it_is_settled_and_never_guessed() {
         let mut stage = created();
         stage.write(2, Subject::Existing(meta()), Class::Add, Doubt::Ask);
         for _ in 0..3 {
-            stage.restart("A");
+            stage.restart_alone("A");
             assert_eq!(stage.machine.in_doubt().count(), 1);
         }
         let blocked = stage.write(3, Subject::Existing(meta()), Class::Add, Doubt::Ask);
@@ -326,6 +341,9 @@ fn talk(stages: &mut [(&str, Stage)], mut todo: Vec<(String, Effect)>) -> Vec<(S
                 (at, Event::Fetched { map, snapshot })
             }
             Effect::Install { resource, .. } => (at, Event::Installed { resource, local: None }),
+            Effect::Digest { resource, .. } => {
+                (at, Event::Digested { resource, content: Content::Is(Digest([1; 32])) })
+            }
             other => {
                 rest.push((at, other));
                 continue;
@@ -377,7 +395,9 @@ fn detached_replicas_stay_as_ordinary_resources_of_their_sites() {
     let released = rest.iter().filter(|(_, effect)| matches!(effect, Effect::Release { keep: true, .. }));
     assert_eq!(released.count(), 2);
     assert!(stages.iter().all(|(_, stage)| {
-        stage.disk.values().all(|record| matches!(record, Record::Site { .. } | Record::Gone(_)))
+        let own =
+            |record: &Record| matches!(record, Record::Site { .. } | Record::Gone(_) | Record::Heard { .. });
+        stage.disk.values().all(own)
     }));
 }
 
@@ -450,13 +470,17 @@ fn a_peer_that_heard_of_a_later_run_says_so_and_is_believed() {
     let effects = stages[0].1.write(1, new(Level::Eventual), Class::Create, Doubt::Repeat);
     talk(&mut stages, from("A", effects));
     // A ran for the hundredth time when its records, and its clock, were put back.
-    let epoch = Epoch { number: 100, draw: 1 };
-    stages[1].1.on(Event::Received { from: site("A"), message: Message::Hello { epoch, heard: None } });
+    let (epoch, ended) = (Epoch { number: 100, draw: 1 }, vec![Mark::default()]);
+    let message = Message::Hello { epoch, heard: None, ended };
+    stages[1].1.on(Event::Received { from: site("A"), message });
     let effects = stages[0].1.restart("A");
     let rest = talk(&mut stages, from("A", effects));
     assert!(!rest.is_empty());
     let Some(Record::Site { epoch, .. }) = stages[0].1.disk.get(&Key::Site) else { panic!("no record") };
     assert!(epoch.number > 100);
+    // What it has is compared first.
+    let effects = stages[0].1.on(Event::Fired(Timer::Copy(meta())));
+    talk(&mut stages, from("A", effects));
     let effects = stages[1].1.on(Event::Fired(Timer::Deliver(site("A"))));
     talk(&mut stages, from("B", effects));
     assert_eq!(stages[1].1.machine.pending(&site("A")).count(), 0);

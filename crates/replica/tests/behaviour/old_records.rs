@@ -58,6 +58,7 @@ fn nothing_is_forgotten_before_what_the_others_have_of_this_site_is_known_again(
     }
     let last = stages[1].1.ends(&asked, done());
     give_back(&mut stages[0].1, "A", old);
+    stages[0].1.welcome("B");
     let operations = |message: &&Message| matches!(message, Message::Operations { .. });
     let confirms = |message: &&Message| matches!(message, Message::Confirm { .. });
     let mut effects = Vec::new();
@@ -82,8 +83,8 @@ fn a_state_that_lacks_what_was_forgotten_here_is_not_taken_over() {
     give_back(&mut stages[0].1, "A", old);
     // A writes before it is told what it lacks.
     let asks = stages[0].1.on(Event::Fired(Timer::Deliver(site("B"))));
-    let operations = |message: &&Message| matches!(message, Message::Operations { .. });
-    let asks = messages(&asks, "B").into_iter().find(operations).unwrap();
+    let of_this = |message: &&Message| matches!(message, Message::Operations { .. });
+    let asks = messages(&asks, "B").into_iter().find(of_this).unwrap();
     let said = stages[1].1.on(Event::Received { from: site("A"), message: asks.clone() });
     let [said] = messages(&said, "A")[..] else { panic!("{said:?}") };
     stages[0].1.on(Event::Received { from: site("B"), message: said.clone() });
@@ -109,6 +110,8 @@ fn a_name_of_which_nobody_knows_more_is_forgotten() {
     assert!(stages[1].1.machine.map(&meta()).is_some());
     stages[1].1.restart("B");
     give_back(&mut stages[0].1, "A", BTreeMap::new());
+    // A says first that it begins anew.
+    fires(&mut stages, 1, Timer::Deliver(site("A")));
     fires(&mut stages, 1, Timer::Deliver(site("A")));
     for (name, stage) in &stages {
         assert_eq!(stage.machine.map(&meta()), None, "{name}");

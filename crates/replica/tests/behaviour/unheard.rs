@@ -28,7 +28,7 @@ fn acknowledged_weak_write_is_tried_until_the_service_speaks() {
     let effects = stage.write(2, Subject::Existing(meta()), Class::Add, Doubt::Ask);
     assert_eq!(replies(&effects), [&Reply::Recorded]);
     stage.ends(&effects, Outcome::NotExecuted);
-    stage.restart("A");
+    stage.restart_alone("A");
     for _ in 0..3 {
         let effects = stage.on(Event::Fired(Timer::Retry(meta())));
         assert!(executes(&effects) && !sends_operations(&effects));
@@ -44,7 +44,7 @@ fn weak_write_queued_at_a_restart_is_executed() {
     let mut stage = Stage::new("A");
     stage.write(1, new(Level::Weak), Class::Create, Doubt::Repeat);
     stage.write(2, Subject::Existing(meta()), Class::Add, Doubt::Ask);
-    stage.restart("A");
+    stage.restart_alone("A");
     let effects = stage.on(Event::Fired(Timer::Retry(meta())));
     let effects = stage.ends(&effects, done());
     assert!(executes(&effects), "the second follows the first");
@@ -64,7 +64,7 @@ fn refusal_of_an_acknowledged_write_is_kept_and_no_other_site_hears_of_it() {
         let refusal = stage.machine.refusal(&op(2)).unwrap();
         assert_eq!((refusal.status, &refusal.operation.body), (422, &None));
         assert!(stage.disk.contains_key(&Key::Refusal(op(2))));
-        stage.restart("A");
+        stage.restart_alone("A");
     }
     assert_eq!(stage.machine.refusals().count(), 1);
     assert!(stage.machine.operation(&meta(), &op(2)).is_none());

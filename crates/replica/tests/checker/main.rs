@@ -184,7 +184,7 @@ fn runs(seeds: std::ops::Range<u64>, settings: Settings) -> Met {
 
 #[test]
 fn replicas_survive_crashes_and_a_bad_network() {
-    let met = runs(0..40, Settings::default());
+    let met = runs(0..100, Settings::default());
     assert!(met.acknowledged > 100 && met.crashes > 100 && met.doubts > 10 && met.diverged > 0);
 }
 

@@ -44,6 +44,8 @@ pub struct Evidence {
     pub ghosts: Option<String>,
     /// Some site was given an old copy of its records.
     pub restored: bool,
+    /// Such sites, whose services kept what they had.
+    pub forgot: Vec<usize>,
     /// Why the sites do not know each other at the end, if so.
     pub disagreement: Option<String>,
     /// What was seen of their knowledge of each other while they ran.
@@ -97,7 +99,11 @@ impl Sea {
             };
             // Of a site without a replica: who took it is not known here.
             let elsewhere = !record.members.contains(&record.ask.site) && !self.restored.is_empty();
-            record.lost = self.restored.iter().any(lost) || elsewhere;
+            // What a site does not know to be replicated is an ordinary resource of its service.
+            let ordinary = |(site, since, _): &(usize, Instant, Instant)| {
+                record.ask.site == *site && record.told.sites.is_empty() && record.told.to >= *since
+            };
+            record.lost = self.restored.iter().any(|own| lost(own) || ordinary(own)) || elsewhere;
         }
         records.sort_by_key(|record| (record.told.from, record.ask.number, record.ask.site));
         let mut evidence = Evidence {
@@ -119,6 +125,7 @@ impl Sea {
             misled: self.misled.borrow().clone(),
             ghosts: self.ghosts.borrow().clone(),
             restored: !self.restored.is_empty(),
+            forgot: self.forgot.clone(),
             disagreement,
             watched: self.watched.borrow().clone(),
             talk: self.heard.as_ref().map(Heard::all),

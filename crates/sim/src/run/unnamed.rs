@@ -15,7 +15,7 @@ impl Sea {
             let lost = |(site, since, until): &(usize, Instant, Instant)| {
                 *site == isle.index && (*since..*until).contains(&done.at)
             };
-            !self.restored.iter().any(lost)
+            !self.unexecuted.iter().any(lost)
         });
         let name = op.to_string();
         let done = ledger.iter().rposition(|done| done.effect && done.operation.as_deref() == Some(&name));

@@ -14,10 +14,11 @@ struct Image {
 
 impl Maker {
     /// In most of the busy runs, and some of the others: by a chance of its own, and mostly when all else that breaks is mended, so that
-    /// until then a run is as it would be without it. Not where a site is given an old copy, or shut out.
+    /// until then a run is as it would be without it. Not where a site is given an old copy of anything, or shut out.
     pub(super) fn extend(&mut self, seed: u64, length: u64) {
         let mut chance = Chance::new(seed, "extend");
-        let shuts = |step: &Step| matches!(step.what, What::Break(Fault::Revoke { .. }));
+        let shuts =
+            |step: &Step| matches!(step.what, What::Break(Fault::Revoke { .. } | Fault::RestoreRecords(_)));
         if self.backups || self.steps.iter().any(shuts) {
             return;
         }

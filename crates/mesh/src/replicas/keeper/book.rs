@@ -189,7 +189,7 @@ impl Book {
                 }
                 Key::Order(_) => self.cut(&key, None, changes),
                 Key::Making(meta) => touched.push(meta.clone()),
-                Key::Site | Key::Refusal(_) => {}
+                Key::Site | Key::Refusal(_) | Key::Lineage | Key::Heard(_) => {}
             }
             changes.push(Change::remove(Table::Machine, bytes_of(&key)));
         }
@@ -216,7 +216,7 @@ impl Book {
                 }
                 Record::Gone(map) => gone.push(map.meta.clone()),
                 Record::Making { resource, .. } => touched.push(resource.clone()),
-                Record::Site { .. } | Record::Refusal(_) => {}
+                Record::Site { .. } | Record::Refusal(_) | Record::Lineage(_) | Record::Heard { .. } => {}
             }
             changes.push(Change::put(Table::Machine, bytes_of(&record.key()), &record.bytes()));
         }

@@ -42,6 +42,14 @@ impl Keeper {
                 Deed::Erase(id) if self.book.needs(id) => {}
                 Deed::Erase(id) => self.erase(id),
                 Deed::Completed(finished) => self.tell_completed(&finished),
+                Deed::Place(place) => {
+                    if let Err(error) = place.tell() {
+                        let error = error.to_string();
+                        self.note(
+                            &json!({ "replicas": "the place of the store is not recorded", "error": error }),
+                        );
+                    }
+                }
             }
         }
     }

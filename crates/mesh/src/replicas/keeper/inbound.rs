@@ -142,7 +142,7 @@ impl Keeper {
     fn diverged(&self, meta: &Meta) -> Option<u16> {
         match self.machine.status(meta)?.condition {
             replica::Condition::Diverged { status } => Some(status),
-            replica::Condition::Good | replica::Condition::Differs => None,
+            replica::Condition::Good | replica::Condition::Differs | replica::Condition::Suspect => None,
         }
     }
 

@@ -7,7 +7,7 @@
 //! worth more than a fresh start from the records, which would leave it in doubt.
 //!
 //! In the order in which a write meets them: `clients` (who waits), `book` and `logs` (what is remembered), `journal`,
-//! `durable`, `vault` and `seal` (the disk), `deeds`, `execute`, `credentials`, `awaited` and `replay` (the service), `peers`, `inbound` and `vouch` (other
+//! `durable`, `vault`, `place` and `seal` (the disk), `deeds`, `execute`, `credentials`, `awaited` and `replay` (the service), `peers`, `inbound` and `vouch` (other
 //! sites), `copy`, `fetch` and `install` (states), `bodies` and `pull` (long bodies), `show` and `webhook` (what is told). `reads`:
 //! reads that wait for all that.
 
@@ -29,6 +29,7 @@ mod journal;
 mod logs;
 mod naming;
 mod peers;
+mod place;
 mod presence;
 mod probe;
 mod pull;
@@ -59,6 +60,7 @@ use replica::{
     Reply, Restoring, Snapshot, Timer,
 };
 use scope::Site;
+use serde_json::json;
 use spool::{Id, Spool, Stored};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, oneshot};
@@ -77,6 +79,7 @@ use self::execute::Said;
 use self::forwards::{Forwards, Silent};
 use self::journal::{Call, Journal};
 use self::peers::Outboxes;
+use self::place::Place;
 use self::reservations::Reservations;
 use self::reserve::Inquiries;
 use self::shapes::Shape;
@@ -117,6 +120,8 @@ enum Deed {
     Erase(Id),
     /// Every replica has executed it: whoever wants to know is told.
     Completed(Box<Finished>),
+    /// What is suspect where the store is a copy is recorded: it is none any more.
+    Place(Place),
 }
 
 /// What the keeper's own tasks tell it.
@@ -318,7 +323,7 @@ impl Keeper {
     async fn open(
         making: Making,
     ) -> Result<(Keeper, UnboundedReceiver<Order>, UnboundedReceiver<News>), String> {
-        let vault = open_vault(&making.opening).await?;
+        let (vault, place) = open_vault(&making.opening).await?;
         let here = making.first.settings.site.clone();
         let mut restoring = Restoring::new(here.clone(), making.machine);
         let read = Book::read(&vault, &here, &mut restoring).await;
@@ -330,6 +335,8 @@ impl Keeper {
         let quota = making.first.settings.replication.as_ref().map_or(0, |own| own.quota);
         let bodies = bodies::open(&making.opening, quota, &vault, &book).await?;
         let _ = making.replicas.spool.set(bodies.spool.clone());
+        // Of a start that ended before anything was recorded, nothing needs to be told.
+        let copied = place.as_ref().is_some_and(Place::is_a_copy) && !restoring.is_empty();
         let machine = restoring.done();
         let (news, told) = unbounded_channel();
         let core = Rc::new(Core::new(making.shared, making.counts, making.first));
@@ -368,6 +375,10 @@ impl Keeper {
         for meta in keeper.machine.resources().cloned().collect::<Vec<_>>() {
             keeper.show(&meta);
         }
+        if copied {
+            keeper.note(&json!({ "replicas": "the state directory is a copy: its replicas are compared before they are used" }));
+            keeper.machine.distrust();
+        }
         let mut effects = Vec::new();
         let mut draw = [0; 8];
         keeper.core.random(&mut draw);
@@ -375,6 +386,12 @@ impl Keeper {
         keeper.take(effects, &[], &BTreeSet::new(), orphaned);
         for meta in keeper.book.all_released() {
             keeper.released(&meta, false);
+        }
+        match place {
+            // What is suspect is recorded first.
+            Some(place) if copied => keeper.afterwards(Deed::Place(place)),
+            Some(place) => keeper.carry_out(vec![Deed::Place(place)]),
+            None => {}
         }
         keeper.commit();
         Ok((keeper, making.orders, told))
@@ -648,14 +665,21 @@ impl Keeper {
     }
 }
 
-async fn open_vault(opening: &Opening) -> Result<Vault, String> {
+/// The store, and whether it is where it was. A simulated one is nowhere.
+async fn open_vault(opening: &Opening) -> Result<(Vault, Option<Place>), String> {
     let at = |directory: &Path, why: String| format!("replicated resources, {}: {why}", directory.display());
     match opening {
-        Opening::Directory(directory) => Vault::open(directory).await.map_err(|why| at(directory, why)),
+        Opening::Directory(directory) => {
+            let existed = Place::existed(directory);
+            let vault = Vault::open(directory).await.map_err(|why| at(directory, why))?;
+            let place = Place::look(directory, existed).map_err(|error| at(directory, error.to_string()))?;
+            Ok((vault, Some(place)))
+        }
         #[cfg(any(test, feature = "sim"))]
         Opening::Engine(engine, directory, _) => {
             let seal = seal::Seal::open(directory, true)?;
-            Vault::on(Arc::clone(engine), seal).await.map_err(|error| at(directory, error.to_string()))
+            let vault = Vault::on(Arc::clone(engine), seal).await;
+            Ok((vault.map_err(|error| at(directory, error.to_string()))?, None))
         }
     }
 }

@@ -234,7 +234,13 @@ mod tests {
 
     fn confirm(name: &str, number: u64) -> Message {
         let epoch = Epoch { number, draw: 0 };
-        Message::Confirm { map: map(name), epoch, known: Version::default(), done: Version::default() }
+        Message::Confirm {
+            map: map(name),
+            epoch,
+            number: 0,
+            known: Version::default(),
+            done: Version::default(),
+        }
     }
 
     fn behind(name: &str) -> Message {

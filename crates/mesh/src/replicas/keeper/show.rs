@@ -192,6 +192,7 @@ impl Keeper {
             replica::Condition::Diverged { status } => Condition::Diverged(status),
             _ if status.copying => Condition::Copying,
             replica::Condition::Differs => Condition::Differs,
+            replica::Condition::Suspect => Condition::Suspect,
             replica::Condition::Good if in_doubt => Condition::InDoubt,
             replica::Condition::Good if deleting => Condition::Deleting,
             replica::Condition::Good if self.machine.is_readable(meta) => Condition::Good,

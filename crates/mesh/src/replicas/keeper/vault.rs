@@ -12,7 +12,7 @@ use super::seal::Seal;
 use crate::replicas::request::Kept;
 
 /// The store's file.
-const FILE: &str = "replicas.redb";
+pub(super) const FILE: &str = "replicas.redb";
 
 /// More than any call of the machine writes: a write and its body are a few MiB at most.
 const LIMITS: Limits = Limits {

@@ -24,6 +24,28 @@ use crate::replicas::{Name, Order, Seen, Stand};
 use crate::replication::Refused;
 
 #[test]
+fn replicas_of_a_copied_state_directory_are_compared_before_they_are_used() {
+    use crate::replication::Condition;
+    let mut isles = Isles::new();
+    let meta = isles.make(0, "one");
+    isles.until_quiet();
+    isles.stop(1);
+    let directory = isles.isles[1].directory.path().to_owned();
+    let (store, copy) = (directory.join("replicas.redb"), directory.join("copy"));
+    std::fs::copy(&store, &copy).unwrap();
+    std::fs::rename(&copy, &store).unwrap();
+    isles.stop(0);
+    isles.stop(2);
+    isles.start(1);
+    let handle = isles.mesh(1).replication().unwrap();
+    let condition = || sites::run(handle.resource(&meta.0)).unwrap().condition;
+    assert_eq!(condition(), Condition::Suspect, "nobody is there that it could be compared with");
+    isles.start(0);
+    isles.start(2);
+    until("it is as the others are", || condition() == Condition::Good);
+}
+
+#[test]
 fn one_resource_is_made_at_each_site_under_one_name() {
     let isles = Isles::new();
     let answered = isles.write(0, create("one", &NAMES));
@@ -496,7 +518,10 @@ fn a_site_without_a_replica_is_told_nothing_and_changes_nothing() {
         let stamp = replica::Stamp { wall_ms: u64::MAX, logical: 0 };
         let map = ReplicaMap::new(meta.clone(), replica::Level::Eventual, false, &sites, stamp, &site("C"));
         let (known, done) = (replica::Version::default(), replica::Version::default());
-        (Message::Confirm { epoch: replica::Epoch::default(), map, known, done }.bytes(), Vec::new())
+        (
+            Message::Confirm { epoch: replica::Epoch::default(), number: 0, map, known, done }.bytes(),
+            Vec::new(),
+        )
     };
     // Nor one that names itself, or has the one here removed.
     for names in [&["A", "B"][..], &["A", "B", "C"], &["C"]] {
