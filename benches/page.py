@@ -11,7 +11,7 @@ from rig import ROOT
 
 # As the table of aims has them.
 ORDER = ("forward-small", "instructions", "forward-64k", "forward-mib", "merged", "latency", "idle", "wan-small", "wan-body",
-         "blackhole")
+         "blackhole", "resources")
 WIDTH, LEFT, LINE, TOP = 860, 300, 22, 30
 
 STYLE = """

@@ -101,7 +101,9 @@ impl Machine {
         if let Subject::New { naming, level, sites } = &write.subject {
             let chosen = matches!(naming, Naming::Chosen(_));
             let map = || ReplicaMap::new(meta.clone(), *level, chosen, sites, stamp, &self.here);
-            self.entries.entry(meta.clone()).or_insert_with(|| Entry::new(map(), Resource::new(*level)));
+            if !self.entries.contains_key(meta) {
+                self.entries.insert(meta.clone(), Entry::new(map(), Resource::new(*level)));
+            }
             self.gone.remove(meta);
             let here = &self.here;
             if let Some(entry) = self.entries.get_mut(meta)

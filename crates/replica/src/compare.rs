@@ -94,7 +94,8 @@ impl Machine {
     pub(crate) fn inquire(&mut self, metas: &[Meta]) {
         let mut asked = BTreeMap::<Site, Vec<Meta>>::new();
         for meta in metas {
-            let members = self.entries.get(meta).map(|entry| entry.map.members()).unwrap_or_default();
+            let entry = self.entries.get(meta);
+            let members = entry.as_ref().map(|entry| entry.map.members()).unwrap_or_default();
             for site in members.into_iter().filter(|site| **site != self.here) {
                 asked.entry(site.clone()).or_default().push(meta.clone());
             }
@@ -232,7 +233,7 @@ impl Machine {
     /// Another replica says that this one differs: this one looks for itself.
     pub(crate) fn said_to_differ(&mut self, from: &Site, meta: &Meta) {
         let both = |entry: &Entry| entry.is_member(&self.here) && entry.is_member(from);
-        if self.entries.get(meta).is_some_and(both) {
+        if self.entries.get(meta).is_some_and(|entry| both(&entry)) {
             self.compare(meta);
             self.inquire(std::slice::from_ref(meta));
         }
@@ -243,7 +244,7 @@ impl Machine {
         let both = |entry: &Entry| entry.is_member(&self.here) && entry.is_member(from);
         // Of what is being made here nobody else has anything yet, and its name may be another then.
         let has = |entry: &Entry| both(entry) && !entry.is_undecided();
-        let can = *from != self.here && self.entries.get(meta).is_some_and(has);
+        let can = *from != self.here && self.entries.get(meta).is_some_and(|entry| has(&entry));
         if can {
             self.repair(meta, [from.clone()].into());
         }

@@ -43,7 +43,7 @@ impl Machine {
     fn follow_up(&mut self, meta: &Meta, site: &Site) {
         self.watch(site);
         let awaits = |entry: &Entry| entry.awaits(site) && self.heeds(entry, site);
-        let awaits = self.entries.get(meta).is_some_and(awaits);
+        let awaits = self.entries.get(meta).is_some_and(|entry| awaits(&entry));
         let link = self.links.entry(site.clone()).or_default();
         if !awaits {
             link.owed.remove(meta);
@@ -57,7 +57,7 @@ impl Machine {
     fn send_own(&mut self, meta: &Meta, site: &Site) {
         let Some(entry) = self.entries.get(meta) else { return };
         let lacking = entry.lacking(site);
-        if lacking.len() > self.settings.backlog || !is_complete(entry, site, &lacking) {
+        if lacking.len() > self.settings.backlog || !is_complete(&entry, site, &lacking) {
             return;
         }
         let sent = entry.peers.get(site).map(|peer| &peer.in_flight);
@@ -74,7 +74,7 @@ impl Machine {
 
     fn send_these(&mut self, meta: &Meta, site: &Site, operations: Vec<Operation>) {
         let Some(entry) = self.entries.get_mut(meta) else { return };
-        let peer = entry.peers.entry(site.clone()).or_default();
+        let peer = entry.peers.of(site.clone());
         peer.in_flight.extend(operations.iter().map(|op| op.id.clone()));
         let map = entry.map.clone();
         self.send(site, Message::Operations { map, operations });
@@ -141,7 +141,7 @@ impl Machine {
         if lacking.is_empty() && enough {
             return false;
         }
-        if lacking.len() > self.settings.backlog || !enough || !is_complete(entry, site, &lacking) {
+        if lacking.len() > self.settings.backlog || !enough || !is_complete(&entry, site, &lacking) {
             self.send(site, Message::Behind { map: entry.map.clone(), known });
             return true;
         }
@@ -226,7 +226,7 @@ impl Machine {
         }
         if let Some(entry) = self.entries.get_mut(&meta) {
             entry.change_map(&self.here, |ours| ours.merge_from(map, from));
-            entry.peers.entry(from.clone()).or_default();
+            entry.peers.of(from.clone());
             // It is compared first: until then nothing that is told of it can be used.
             if entry.condition == Condition::Suspect {
                 return;
@@ -243,7 +243,8 @@ impl Machine {
                 self.call.asking.insert((meta, from.clone()));
             }
             Message::Confirm { map, epoch, number, known, done } if self.is_current(from, epoch) => {
-                let said = self.entries.get(&meta).and_then(|entry| entry.peers.get(from)?.said.as_ref());
+                let entry = self.entries.get(&meta);
+                let said = entry.as_ref().and_then(|entry| entry.peers.get(from)?.said.as_ref());
                 let news = said.is_none_or(|(_, before)| !before.dominates(&done));
                 self.trust.hear(from, Mark { epoch, number }, news);
                 self.confirmed(from, &map, &known, &done);
@@ -326,7 +327,7 @@ impl Machine {
         let meta = &map.meta;
         let Some(entry) = self.entries.get_mut(meta) else { return };
         entry.resource.is_known_elsewhere(known);
-        let peer: &mut Peer = entry.peers.entry(from.clone()).or_default();
+        let peer: &mut Peer = entry.peers.of(from.clone());
         let since = map.since(from).cloned();
         match since.cmp(&peer.since) {
             Ordering::Less => return,
@@ -349,14 +350,14 @@ impl Machine {
         if more && idle {
             self.catch_up(meta, from);
         }
-        if self.entries.get(meta).is_some_and(|entry| entry.is_forgotten(&self.heeded(entry))) {
+        if self.entries.get(meta).is_some_and(|entry| entry.is_forgotten(&self.heeded(&entry))) {
             self.entries.remove(meta);
         }
     }
 
     /// Forgets what every replica has confirmed.
     pub(crate) fn prune(&mut self, meta: &Meta) {
-        let Some(heeded) = self.entries.get(meta).map(|entry| self.heeded(entry)) else { return };
+        let Some(heeded) = self.entries.get(meta).map(|entry| self.heeded(&entry)) else { return };
         let Some(entry) = self.entries.get_mut(meta) else { return };
         let pruned = entry.prune(&heeded);
         for op in pruned.gone {
@@ -379,7 +380,7 @@ impl Machine {
             || busy
             || nameless
             || self.makings.contains_key(meta)
-            || self.heeded(entry).iter().any(|site| entry.awaits(site))
+            || self.heeded(&entry).iter().any(|site| entry.awaits(site))
         {
             return;
         }

@@ -1,6 +1,6 @@
 //! One resource at a site, with all that the machine keeps beside it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use scope::Site;
 
@@ -8,6 +8,7 @@ use crate::clock::Stamp;
 use crate::compare::Comparing;
 use crate::epoch::Epoch;
 use crate::event::Message;
+use crate::few::Few;
 use crate::map::ReplicaMap;
 use crate::operation::{OpId, Operation};
 use crate::record::{Condition, Record, Running};
@@ -41,7 +42,7 @@ pub(crate) struct Entry {
     pub stalled: bool,
     /// A state was asked for.
     pub fetching: bool,
-    pub peers: BTreeMap<Site, Peer>,
+    pub peers: Few<Site, Peer>,
     /// How often the state of another replica was asked for.
     pub copies: usize,
     /// What was last confirmed to the others.
@@ -59,7 +60,7 @@ impl Entry {
             installing: None,
             stalled: false,
             fetching: false,
-            peers: BTreeMap::new(),
+            peers: Few::default(),
             copies: 0,
             told: None,
             comparing: Comparing::default(),

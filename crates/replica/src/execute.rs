@@ -14,7 +14,7 @@ impl Machine {
     /// Starts the next execution, unless one is under way or the replica is not good.
     pub(crate) fn drive(&mut self, meta: &Meta) {
         loop {
-            let Some(gate) = self.entries.get(meta).map(|entry| self.gate(entry)) else { return };
+            let Some(gate) = self.entries.get(meta).map(|entry| self.gate(&entry)) else { return };
             let Some(entry) = self.entries.get_mut(meta) else { return };
             let busy = entry.running.is_some() || !entry.is_good();
             if busy || !entry.map.members().contains(&self.here) {
@@ -174,7 +174,7 @@ impl Machine {
         self.touch(meta);
         let Some(entry) = self.entries.get(meta) else { return };
         let Some(op) = entry.running.as_ref().map(|running| &running.execution.op) else { return };
-        if entry.condition == Condition::Suspect || !self.gate(entry).lets(op) {
+        if entry.condition == Condition::Suspect || !self.gate(&entry).lets(op) {
             return self.wake(Timer::Retry(meta.clone()), 1);
         }
         let Some(running) = self.entries.get_mut(meta).and_then(|entry| entry.running.as_mut()) else {

@@ -44,6 +44,8 @@
 //! what two sites do not know alike, and has a few services read at a time; `compare` and `standing` say which
 //! replica is good, and repair the one that is not.
 //!
+//! A resource about which nothing goes on is kept packed (`shelf`, `pack`), and opened by what happens to it.
+//!
 //! # The walk of one ordered operation
 //!
 //! A client sets a register at `@quorum` at Site1; its replicas are at Site1, Site2 and Site3; Site2 leads.
@@ -70,6 +72,7 @@ mod entry;
 mod epoch;
 mod event;
 mod execute;
+mod few;
 mod machine;
 mod making;
 mod map;
@@ -77,10 +80,13 @@ mod moving;
 mod operation;
 pub mod order;
 mod ordered;
+mod pack;
 mod record;
 mod resource;
+mod restore;
 mod restored;
 mod runs;
+mod shelf;
 mod standing;
 mod status;
 mod survey;
@@ -96,6 +102,7 @@ pub use operation::{Body, Class, Doubt, Field, Level, LocalId, Meta, NoOperation
 pub use ordered::{Copied, Queue, Ruling, Tried, Turn};
 pub use record::{Condition, Key, Record, Refusal, Running, Stage, Unreadable};
 pub use resource::{Execution, How, Progress, Pruned, Resource, Snapshot, Step};
+pub use restore::Restoring;
 pub use restored::{Lineage, Mark};
 pub use standing::{Content, Digest, Standing, Verdict, verdict};
 pub use status::{Fulfilment, Status, Waiting};

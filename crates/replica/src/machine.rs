@@ -1,5 +1,6 @@
 //! A site: events in, effects out.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
@@ -14,8 +15,10 @@ use crate::map::ReplicaMap;
 use crate::operation::{Meta, OpId, Operation};
 use crate::ordered::{Ordered, Ordering};
 use crate::record::{Condition, Key, Record, Refusal, Stage};
-use crate::resource::{Resource, Snapshot};
+use crate::resource::Snapshot;
+use crate::restore::Restoring;
 use crate::restored::Trust;
+use crate::shelf::Shelf;
 
 /// What an operator may set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -128,7 +131,7 @@ pub struct Machine {
     pub(crate) epoch: Epoch,
     pub(crate) counter: u64,
     pub(crate) clock: Clock,
-    pub(crate) entries: BTreeMap<Meta, Entry>,
+    pub(crate) entries: Shelf,
     /// Resources that this site has no replica of any more.
     pub(crate) gone: BTreeMap<Meta, ReplicaMap>,
     /// Copies that the service here is asked to make.
@@ -157,69 +160,9 @@ impl Machine {
     /// A site with what it recorded before: nothing, the first time. Then [`Machine::start`].
     #[must_use]
     pub fn restore(here: Site, settings: Settings, records: impl IntoIterator<Item = Record>) -> Machine {
-        let (mut counter, mut clock, mut epoch) = (0, Clock::new(settings.max_drift_ms), Epoch::default());
-        let mut ops = BTreeMap::<Meta, BTreeMap<OpId, Operation>>::new();
-        let (mut states, mut gone) = (Vec::new(), BTreeMap::new());
-        let (mut logs, mut ordered, mut makings) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        let (mut refusals, mut trust) = (BTreeMap::new(), Trust::default());
-        for record in records {
-            match record {
-                Record::Site { counter: last, clock: then, epoch: run, .. } => {
-                    (counter, clock, epoch) = (last, then, run);
-                    trust.restore(record);
-                }
-                Record::Lineage(_) | Record::Heard { .. } => trust.restore(record),
-                Record::Operation(op) => {
-                    ops.entry(op.resource.clone()).or_default().insert(op.id.clone(), op);
-                }
-                Record::Gone(map) => {
-                    gone.insert(map.meta.clone(), map);
-                }
-                Record::State { map, progress, running, condition, installing } => {
-                    states.push((map, progress, running, condition, installing));
-                }
-                Record::Order(record) => logs.push(record),
-                Record::Making { resource, making } => {
-                    makings.insert(resource, making);
-                }
-                Record::Refusal(refusal) => {
-                    refusals.insert(refusal.operation.id.clone(), refusal);
-                }
-                Record::Ordered { map, queue, running, condition, installing } => {
-                    let meta = map.meta.clone();
-                    let entry = Ordered { queue, running, condition, installing, ..Ordered::new(map) };
-                    ordered.insert(meta, entry);
-                }
-            }
-        }
-        let entry = |(map, progress, running, condition, installing): (ReplicaMap, _, _, _, _)| {
-            let resource = Resource::restore(progress, ops.remove(&map.meta).unwrap_or_default());
-            (map.meta.clone(), Entry { running, condition, installing, ..Entry::new(map, resource) })
-        };
-        let entries = states.into_iter().map(entry).collect();
-        let (links, asked, senders) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        let ordering = Ordering::restore(&here, &settings, logs, ordered);
-        let (sweeps, swept, call) = (false, None, Call::default());
-        Machine {
-            here,
-            settings,
-            epoch,
-            counter,
-            clock,
-            entries,
-            gone,
-            makings,
-            links,
-            outside: BTreeSet::new(),
-            asked,
-            senders,
-            refusals,
-            sweeps,
-            swept,
-            ordering,
-            trust,
-            call,
-        }
+        let mut restoring = Restoring::new(here, settings);
+        records.into_iter().for_each(|record| restoring.add(record));
+        restoring.done()
     }
 
     /// Takes up what was under way, in a new run. An execution that had no outcome is in doubt. `draw` is
@@ -229,10 +172,17 @@ impl Machine {
         self.begin(wall_ms);
         let next = self.epoch.next(wall_ms, draw);
         let before = std::mem::replace(&mut self.epoch, next);
+        self.entries.set_epoch(next);
         self.call.site = true;
         self.begin_run(before);
         self.greet();
-        for meta in self.entries.keys().cloned().collect::<Vec<_>>() {
+        let (under_way, resting) = self.entries.by_state();
+        // Each is asked what it has of what rests, as much at once as after a long cut.
+        for (site, metas) in resting {
+            self.watch(&site);
+            self.owe(&site, metas);
+        }
+        for meta in under_way {
             self.touch(&meta);
             let Some(entry) = self.entries.get(&meta) else { continue };
             let stage = entry.running.as_ref().map(|running| running.stage);
@@ -318,15 +268,19 @@ impl Machine {
             return self.snapshot_ordered(meta);
         }
         let entry = self.entries.get(meta)?;
-        let quiet = entry.running.is_none() && entry.is_good() && self.is_trusted(entry);
+        let quiet = entry.running.is_none() && entry.is_good() && self.is_trusted(&entry);
         quiet.then(|| (entry.map.clone(), entry.resource.snapshot()))
     }
 
     /// Where a resource's replicas are, if it is known here.
     #[must_use]
-    pub fn map(&self, meta: &Meta) -> Option<&ReplicaMap> {
-        let ordered = self.ordering.entries.get(meta).map(|entry| &entry.map);
-        self.entries.get(meta).map(|entry| &entry.map).or(ordered)
+    pub fn map(&self, meta: &Meta) -> Option<Cow<'_, ReplicaMap>> {
+        let ordered = || self.ordering.entries.get(meta).map(|entry| Cow::Borrowed(&entry.map));
+        let map = |entry| match entry {
+            Cow::Borrowed(Entry { map, .. }) => Cow::Borrowed(map),
+            Cow::Owned(Entry { map, .. }) => Cow::Owned(map),
+        };
+        self.entries.get(meta).map(map).or_else(ordered)
     }
 
     /// The resources that are known here, deleted ones too.
@@ -392,7 +346,7 @@ impl Machine {
     /// Operations of which nobody knows whether they were executed here, and copies of which nobody knows whether they were
     /// made, for the operator.
     pub fn in_doubt(&self) -> impl Iterator<Item = (&Meta, &OpId)> {
-        let running = self.entries.iter().map(|(meta, entry)| (meta, &entry.running));
+        let running = self.entries.open().map(|(meta, entry)| (meta, &entry.running));
         let ordered = self.ordering.entries.iter().map(|(meta, entry)| (meta, &entry.running));
         let running = running.chain(ordered).filter_map(|(meta, running)| {
             let running = running.as_ref().filter(|running| running.stage == Stage::InDoubt)?;
@@ -404,23 +358,28 @@ impl Machine {
 
     /// An operation that is kept.
     #[must_use]
-    pub fn operation(&self, meta: &Meta, op: &OpId) -> Option<&Operation> {
+    pub fn operation(&self, meta: &Meta, op: &OpId) -> Option<Cow<'_, Operation>> {
         if let Some(entry) = self.ordering.entries.get(meta) {
-            return entry.queue.turns.values().map(|turn| &turn.operation).find(|own| own.id == *op);
+            let mut turns = entry.queue.turns.values().map(|turn| &turn.operation);
+            return turns.find(|own| own.id == *op).map(Cow::Borrowed);
         }
-        self.entries.get(meta)?.resource.ops.get(op)
+        match self.entries.get(meta)? {
+            Cow::Borrowed(entry) => entry.resource.ops.get(op).map(Cow::Borrowed),
+            Cow::Owned(mut entry) => entry.resource.ops.remove(op).map(Cow::Owned),
+        }
     }
 
     /// Operations that a site is not known to have.
-    pub fn pending(&self, site: &Site) -> impl Iterator<Item = &Operation> {
-        self.entries.values().flat_map(|entry| entry.lacking(site))
+    pub fn pending(&self, site: &Site) -> impl Iterator<Item = Operation> {
+        let lacking = |entry: &Entry| entry.lacking(site).into_iter().cloned().collect::<Vec<_>>();
+        self.entries.iter().flat_map(move |(_, entry)| lacking(&entry))
     }
 
     /// How many operations are kept.
     #[must_use]
     pub fn kept(&self) -> usize {
         let ordered = self.ordering.entries.values().map(|entry| entry.queue.turns.len());
-        self.entries.values().map(|entry| entry.resource.ops.len()).chain(ordered).sum()
+        ordered.fold(self.entries.kept(), usize::saturating_add)
     }
 
     /// What the next write that is accepted here will be called.
@@ -486,7 +445,7 @@ impl Machine {
 
     fn state_record(&self, meta: &Meta) -> Option<Record> {
         let gone = || self.gone.get(meta).cloned().map(Record::Gone);
-        self.entries.get(meta).map(Entry::record).or_else(gone)
+        self.entries.get(meta).map(|entry| entry.record()).or_else(gone)
     }
 
     /// Tells a client, if it still waits.
@@ -563,6 +522,7 @@ impl Machine {
                 None => remove.push(Key::Order(key)),
             }
         }
+        self.entries.settle();
         let records = !put.is_empty() || !remove.is_empty();
         if call.site || records && self.trust.started {
             put.push(self.site_record());

@@ -1,11 +1,12 @@
 //! Where a resource's replicas are: `meta → {site: local id}`. Kept at the involved sites, nowhere else.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use scope::Site;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Stamp;
+use crate::few::Few;
 use crate::operation::{Level, LocalId, Meta};
 
 /// Who gives a resource its meta-identifier.
@@ -65,10 +66,10 @@ pub enum Unchangeable {
 
 /// What is known of one site's replica. The later change wins, of two at once the higher site's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
-struct Place {
-    changed: (Stamp, Site),
-    member: bool,
-    local: Option<LocalId>,
+pub(crate) struct Place {
+    pub(crate) changed: (Stamp, Site),
+    pub(crate) member: bool,
+    pub(crate) local: Option<LocalId>,
 }
 
 /// The map of one resource. Maps that were changed apart are merged, with the same outcome everywhere.
@@ -80,8 +81,8 @@ pub struct ReplicaMap {
     pub level: Level,
     /// Whether each site's local id is the meta-identifier.
     pub chosen: bool,
-    places: BTreeMap<Site, Place>,
-    detached: bool,
+    pub(crate) places: Few<Site, Place>,
+    pub(crate) detached: bool,
 }
 
 impl ReplicaMap {
@@ -207,7 +208,7 @@ impl ReplicaMap {
     pub fn merge(&mut self, other: &ReplicaMap) -> bool {
         let before = self.clone();
         self.detached |= other.detached;
-        for (site, theirs) in &other.places {
+        for (site, theirs) in other.places.iter() {
             match self.places.get_mut(site) {
                 Some(ours) if ours.changed > theirs.changed => {}
                 Some(ours) if ours.changed == theirs.changed => {

@@ -108,7 +108,7 @@ pub enum Doubt {
 }
 
 /// When the client is answered, and what orders concurrent writes. Fixed when a resource is created.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
 pub enum Level {
     /// Answered when recorded here. Each site executes in its own order: replicas may stay different.
     Weak,

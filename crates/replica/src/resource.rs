@@ -6,6 +6,7 @@ use scope::Site;
 use serde::{Deserialize, Serialize};
 
 use crate::converge::Target;
+use crate::few::Few;
 use crate::operation::{Body, Class, Field, Level, OpId, Operation, names, sets};
 use crate::ordered::Copied;
 use crate::version::Version;
@@ -48,10 +49,10 @@ pub enum Step {
 
 /// What this site's service holds, in terms of operations. A [`Target`] that was reached, or is being.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Hash)]
-struct Local {
-    base: Option<OpId>,
-    adds: BTreeSet<OpId>,
-    fields: BTreeMap<Field, OpId>,
+pub(crate) struct Local {
+    pub(crate) base: Option<OpId>,
+    pub(crate) adds: BTreeSet<OpId>,
+    pub(crate) fields: BTreeMap<Field, OpId>,
 }
 
 /// What must survive of a resource, beside its operations.
@@ -67,8 +68,8 @@ pub struct Progress {
     /// yet had seen them.
     pub floor: Version,
     /// Accepted here and not yet executed anywhere: no other site knows of them.
-    fresh: BTreeSet<OpId>,
-    local: Local,
+    pub(crate) fresh: BTreeSet<OpId>,
+    pub(crate) local: Local,
 }
 
 /// A replicated resource as one site sees it.
@@ -78,7 +79,7 @@ pub struct Progress {
 /// `done` is at every moment what a client of this site can have seen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Resource {
-    pub(crate) ops: BTreeMap<OpId, Operation>,
+    pub(crate) ops: Few<OpId, Operation>,
     pub(crate) progress: Progress,
     taking: Option<OpId>,
 }
@@ -96,14 +97,14 @@ impl Resource {
                 fresh: BTreeSet::new(),
                 local: Local::default(),
             },
-            BTreeMap::new(),
+            [],
         )
     }
 
     /// As it was recorded.
     #[must_use]
-    pub fn restore(progress: Progress, ops: BTreeMap<OpId, Operation>) -> Resource {
-        Resource { ops, progress, taking: None }
+    pub fn restore(progress: Progress, ops: impl IntoIterator<Item = (OpId, Operation)>) -> Resource {
+        Resource { ops: ops.into_iter().collect(), progress, taking: None }
     }
 
     /// What an operation that this site accepts now comes after.
@@ -386,6 +387,13 @@ impl Resource {
             pruned.emptied.extend(op.body.take().map(|body| (op.id.clone(), body)));
         }
         pruned
+    }
+
+    /// Whether something is known of it, and nothing of that is to be executed here.
+    pub(crate) fn rests(&self) -> bool {
+        let Progress { known, done, fresh, .. } = &self.progress;
+        let all = known == done && *known != Version::default() && fresh.is_empty();
+        all && self.taking.is_none() && self.missing().is_none()
     }
 
     /// Whether the service here has the resource.

@@ -316,7 +316,7 @@ impl Machine {
     /// put back.
     pub(crate) fn is_suspicious(&self, meta: &Meta, op: &OpId) -> bool {
         let unknown = |entry: &Entry| entry.resource.progress.known == Version::default();
-        self.trust.lineage.may_have_run(op) && self.entries.get(meta).is_some_and(unknown)
+        self.trust.lineage.may_have_run(op) && self.entries.get(meta).is_some_and(|entry| unknown(&entry))
     }
 
     pub(crate) fn suspect_one(&mut self, meta: &Meta) {
@@ -328,7 +328,7 @@ impl Machine {
     /// Whether nothing is known here of a resource, and its replica may have been made before the records were put back.
     pub(crate) fn may_have_made(&self, meta: &Meta) -> bool {
         let unknown = |entry: &Entry| entry.resource.progress.known == Version::default();
-        self.trust.lineage.restored && self.entries.get(meta).is_some_and(unknown)
+        self.trust.lineage.restored && self.entries.get(meta).is_some_and(|entry| unknown(&entry))
     }
 
     /// Compares a suspect replica with the others.

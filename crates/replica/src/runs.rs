@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use scope::Site;
 
 use crate::accept::PROVISIONAL;
-use crate::entry::Peer;
 use crate::epoch::Epoch;
 use crate::event::Timer;
 use crate::machine::Machine;
@@ -19,7 +18,7 @@ impl Machine {
     /// Tells every site that shares a resource with this one in which run it is.
     pub(crate) fn greet(&mut self) {
         let sites: BTreeSet<Site> =
-            self.entries.values().flat_map(|entry| entry.others(&self.here)).collect();
+            self.entries.iter().flat_map(|(_, entry)| entry.others(&self.here)).collect();
         for site in sites {
             self.hello(&site, None);
         }
@@ -44,6 +43,7 @@ impl Machine {
                     entry.told = None;
                 }
             }
+            self.entries.set_epoch(self.epoch);
         }
     }
 
@@ -53,7 +53,7 @@ impl Machine {
     pub(crate) fn recognised(&mut self, map: &ReplicaMap) -> bool {
         let own = |map: &ReplicaMap| map.since(&self.here).filter(|(_, by)| *by == self.here).cloned();
         let Some(since) = own(map).filter(|_| !self.entries.contains_key(&map.meta)) else { return true };
-        let nameless = self.entries.range(Meta(PROVISIONAL.into())..);
+        let nameless = self.entries.open_from(Meta(PROVISIONAL.into())..);
         let found = nameless.filter(|(_, entry)| entry.is_undecided() && !entry.map.chosen);
         let found = found.into_iter().find(|(_, entry)| own(&entry.map).as_ref() == Some(&since));
         let Some((from, entry)) = found.map(|(from, entry)| (from.clone(), entry)) else { return true };
@@ -82,13 +82,7 @@ impl Machine {
     }
 
     fn forget_what_it_said(&mut self, site: &Site) {
-        let mut metas = Vec::new();
-        for (meta, entry) in &mut self.entries {
-            if let Some(peer) = entry.peers.get_mut(site) {
-                *peer = Peer::default();
-                metas.push(meta.clone());
-            }
-        }
+        let metas = self.entries.forget_peer(site);
         self.owe(site, metas);
     }
 

@@ -1,5 +1,6 @@
 //! What can be told of resources and operations, for whoever shows them.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use scope::Site;
@@ -16,7 +17,7 @@ use crate::version::Version;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status<'m> {
     /// Where its replicas are.
-    pub map: &'m ReplicaMap,
+    pub map: Cow<'m, ReplicaMap>,
     /// Whether the replica here is good.
     pub condition: Condition,
     /// What the service here is being asked for.
@@ -62,7 +63,7 @@ impl Machine {
     pub fn status(&self, meta: &Meta) -> Option<Status<'_>> {
         if let Some(entry) = self.ordering.entries.get(meta) {
             return Some(Status {
-                map: &entry.map,
+                map: Cow::Borrowed(&entry.map),
                 condition: entry.condition,
                 running: entry.running.as_ref(),
                 copying: entry.fetching || entry.installing.is_some(),
@@ -70,15 +71,28 @@ impl Machine {
                 deleted: entry.is_absent(),
             });
         }
-        let entry = self.entries.get(meta)?;
-        let known = &entry.resource.progress.known;
-        Some(Status {
-            map: &entry.map,
-            condition: entry.condition,
-            running: entry.running.as_ref(),
-            copying: entry.fetching || entry.installing.is_some(),
-            differing: entry.comparing.differing.iter().filter(|site| entry.is_member(site)).collect(),
-            deleted: *known != Version::default() && !entry.resource.exists(known),
+        let deleted = |entry: &Entry| {
+            let known = &entry.resource.progress.known;
+            *known != Version::default() && !entry.resource.exists(known)
+        };
+        Some(match self.entries.get(meta)? {
+            Cow::Borrowed(entry) => Status {
+                map: Cow::Borrowed(&entry.map),
+                condition: entry.condition,
+                running: entry.running.as_ref(),
+                copying: entry.fetching || entry.installing.is_some(),
+                differing: entry.comparing.differing.iter().filter(|site| entry.is_member(site)).collect(),
+                deleted: deleted(entry),
+            },
+            // It rests.
+            Cow::Owned(entry) => Status {
+                condition: entry.condition,
+                running: None,
+                copying: false,
+                differing: Vec::new(),
+                deleted: deleted(&entry),
+                map: Cow::Owned(entry.map),
+            },
         })
     }
 
@@ -161,20 +175,29 @@ impl Machine {
     /// The operations on a resource that a replica is not known to have executed. Of an ordered one, another site's
     /// are among those that are not finished here.
     #[must_use]
-    pub fn unexecuted(&self, meta: &Meta, site: &Site) -> Vec<&Operation> {
+    pub fn unexecuted(&self, meta: &Meta, site: &Site) -> Vec<Cow<'_, Operation>> {
         if let Some(entry) = self.ordering.entries.get(meta) {
             let turns = entry.queue.turns.iter().filter(|(place, _)| !self.has_finished(meta, site, **place));
-            return turns.map(|(_, turn)| &turn.operation).collect();
+            return turns.map(|(_, turn)| Cow::Borrowed(&turn.operation)).collect();
         }
-        let entry = self.entries.get(meta).filter(|entry| entry.is_member(site));
-        entry.into_iter().flat_map(|entry| self.due(entry, site)).collect()
+        match self.entries.get(meta).filter(|entry| entry.is_member(site)) {
+            None => Vec::new(),
+            Some(Cow::Borrowed(entry)) => self.due(entry, site).map(Cow::Borrowed).collect(),
+            Some(Cow::Owned(entry)) => self.due(&entry, site).cloned().map(Cow::Owned).collect(),
+        }
     }
 
     /// What waits for each site, this one too. Every resource is looked at once.
     #[must_use]
     pub fn waiting(&self) -> BTreeMap<Site, Waiting> {
         let mut waiting = BTreeMap::<Site, Waiting>::new();
-        for entry in self.entries.values() {
+        // Of what rests and is confirmed, nothing waits for anybody.
+        let owed: BTreeSet<&Meta> = self.links.values().flat_map(|link| &link.owed).collect();
+        let owed = owed.into_iter().filter(|meta| self.entries.get_open(meta).is_none());
+        let owed = owed.filter_map(|meta| self.entries.get(meta));
+        let open = self.entries.open().map(|(_, entry)| Cow::Borrowed(entry));
+        for entry in open.chain(owed) {
+            let entry = &*entry;
             for site in entry.map.members() {
                 let has = entry.peers.get(site).map(|peer| &peer.has);
                 let lacks = |op: &&Operation| {
@@ -210,7 +233,7 @@ impl Machine {
     }
 
     /// The operations on a resource that a member is not known to have executed.
-    fn due<'m>(&'m self, entry: &'m Entry, site: &Site) -> impl Iterator<Item = &'m Operation> + use<'m> {
+    fn due<'e>(&self, entry: &'e Entry, site: &Site) -> impl Iterator<Item = &'e Operation> + use<'e> {
         let own = *site == self.here;
         let done = match entry.peers.get(site).and_then(|peer| peer.said.as_ref()) {
             _ if own => Some(&entry.resource.progress.done),

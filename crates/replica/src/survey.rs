@@ -5,6 +5,7 @@
 //! resources are listed, and each that differs is asked for as after a restart. What services **have** has to
 //! be read, so it is compared for a few resources at a time, in turn.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
 
@@ -45,7 +46,7 @@ impl Machine {
     }
 
     /// What both sites have a replica of.
-    fn shared_with(&self, site: &Site) -> impl Iterator<Item = (&Meta, &Entry)> {
+    fn shared_with(&self, site: &Site) -> impl Iterator<Item = (&Meta, Cow<'_, Entry>)> {
         let both = move |entry: &Entry| {
             let told = entry.condition != Condition::Suspect;
             entry.is_member(site) && entry.is_member(&self.here) && told

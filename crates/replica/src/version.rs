@@ -1,23 +1,33 @@
 //! What a site knows of one resource: how many of each site's operations.
 
-use std::{cmp::Ordering, collections::BTreeMap};
+use std::cmp::Ordering;
 
 use scope::Site;
 use serde::{Deserialize, Serialize};
 
 use crate::epoch::Epoch;
+use crate::few::Few;
 use crate::operation::OpId;
 
 /// For each run of a site, the highest counter among its operations on one resource. Operations of one run
 /// are learnt in their order, so the counter stands for all of them up to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Version(BTreeMap<(Site, Epoch), u64>);
+pub struct Version(Few<(Site, Epoch), u64>);
 
 impl Version {
     /// The counter of the run that an operation is of; 0 where none of its operations is covered.
     #[must_use]
     pub fn of(&self, id: &OpId) -> u64 {
         self.0.get(&(id.site.clone(), id.epoch)).copied().unwrap_or(0)
+    }
+
+    /// Each run of which it covers something, with its counter.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (&(Site, Epoch), u64)> {
+        self.0.iter().map(|(run, &counter)| (run, counter))
+    }
+
+    pub(crate) fn of_runs(runs: Vec<((Site, Epoch), u64)>) -> Version {
+        Version(runs.into_iter().collect())
     }
 
     /// Whether it covers the operation.
@@ -57,8 +67,8 @@ impl Version {
 
     /// Covers what either covers.
     pub fn merge(&mut self, other: &Version) {
-        for (run, &counter) in &other.0 {
-            let ours = self.0.entry(run.clone()).or_default();
+        for (run, &counter) in other.0.iter() {
+            let ours = self.0.of(run.clone());
             *ours = counter.max(*ours);
         }
     }

@@ -12,6 +12,8 @@ use crate::view::View;
 /// them are durable.
 pub struct Session {
     view: View,
+    /// Of all that was written so far, keys and values.
+    written: usize,
 }
 
 impl Deref for Session {
@@ -24,7 +26,7 @@ impl Deref for Session {
 
 impl Session {
     pub(crate) fn new(view: View) -> Self {
-        Self { view }
+        Self { view, written: 0 }
     }
 
     pub(crate) fn into_view(self) -> View {
@@ -42,6 +44,33 @@ impl Session {
     /// Adds a record, or puts it in the place of the one with its key, which is returned.
     pub async fn put<R: Record>(&mut self, record: &R) -> Result<Option<R>, Error> {
         self.write(record, true).await
+    }
+
+    /// Adds a record, or puts it in the place of the one with its key, without a look at that. Only for a table without
+    /// indexes: what they say of the one before is not known.
+    pub fn set<R: Record>(&mut self, record: &R) -> Result<(), Error> {
+        let primary = record.key().bytes();
+        self.view.shared.limits.key(primary.len())?;
+        self.is_plain::<R>()?;
+        let value = encode(record)?;
+        self.view.shared.limits.record(value.len())?;
+        self.apply(std::iter::once((row_key(R::TABLE.number, &primary), Some(value))))
+    }
+
+    /// Takes a record away, if there is one, without a look at it. Only for a table without indexes.
+    pub fn unset<R: Record>(&mut self, key: &R::Key) -> Result<(), Error> {
+        self.is_plain::<R>()?;
+        self.apply(std::iter::once((row_key(R::TABLE.number, &key.bytes()), None)))
+    }
+
+    fn is_plain<R: Record>(&self) -> Result<(), Error> {
+        if !self.view.shared.schema.layout::<R>()?.indexes().is_empty() {
+            return Err(Error::Schema(format!(
+                "table `{}` has indexes: use `put` or `delete`",
+                R::TABLE.name
+            )));
+        }
+        Ok(())
     }
 
     /// Takes a record away, and returns it.
@@ -94,10 +123,14 @@ impl Session {
         let limits = self.view.shared.limits;
         let writes: Vec<_> = writes.collect();
         limits.keys(self.view.writes.len() + writes.len())?;
-        let size = |value: &Option<Vec<u8>>| value.as_ref().map_or(0, Vec::len);
-        let held: usize = self.view.writes.iter().map(|(key, value)| key.len() + size(value)).sum();
-        limits.session(held + writes.iter().map(|(key, value)| key.len() + size(value)).sum::<usize>())?;
+        let size = |key: &[u8], value: Option<&Vec<u8>>| key.len() + value.map_or(0, Vec::len);
+        let new: usize = writes.iter().map(|(key, value)| size(key, value.as_ref())).sum();
+        let replaced = writes.iter().filter_map(|(key, _)| Some((key, self.view.writes.get(key)?)));
+        let replaced: usize = replaced.map(|(key, value)| size(key, value.as_ref())).sum();
+        let written = self.written - replaced + new;
+        limits.session(written)?;
         self.view.writes.extend(writes);
+        self.written = written;
         Ok(())
     }
 }

@@ -244,3 +244,45 @@ fn a_session_that_always_conflicts_is_given_up() {
         assert_eq!(store.view().await.unwrap().get(&"a".to_owned()).await, Ok(Some(account("a", 40))));
     });
 }
+
+/// A table without indexes.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+struct Line {
+    number: u32,
+    text: String,
+}
+
+impl store::Record for Line {
+    type Key = u32;
+    const TABLE: store::TableId = store::TableId { number: 3, name: "lines" };
+
+    fn key(&self) -> u32 {
+        self.number
+    }
+}
+
+#[test]
+fn what_is_written_blindly_has_no_indexes_to_follow() {
+    on_each_engine(async |engine| {
+        let store = Store::open_within(engine, schema().table::<Line>(), Limits::default()).await.unwrap();
+        let line = |number, text: &str| Line { number, text: text.to_owned() };
+        let both: Result<(), Error> = store
+            .session(async |session| {
+                session.set(&line(1, "old"))?;
+                session.set(&line(1, "new"))?;
+                session.set(&line(2, "gone"))?;
+                session.unset::<Line>(&2)?;
+                session.unset::<Line>(&3)?;
+                assert_eq!(session.get::<Line>(&1).await?, Some(line(1, "new")));
+                let refused = |done| matches!(done, Err(Error::Schema(_)));
+                assert!(refused(session.set(&account("a", 1))));
+                assert!(refused(session.unset::<Account>(&"a".to_owned())));
+                Ok(())
+            })
+            .await;
+        both.unwrap();
+        let view = store.view().await.unwrap();
+        assert_eq!(Query::<Line>::all().collect(&view).await.unwrap(), [line(1, "new")]);
+        assert_eq!(Query::<Account>::all().collect(&view).await.unwrap(), []);
+    });
+}

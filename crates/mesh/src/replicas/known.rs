@@ -1,7 +1,7 @@
 //! What cores know of the replicated resources: written by the keeper, read for each request to a service that
 //! has any.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -28,7 +28,7 @@ const MAX_BOTH: usize = 1000;
 const BOTH_AGE: Duration = Duration::from_mins(1);
 
 /// Where a resource is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) level: Level,
     /// The sites with a replica.
@@ -48,12 +48,12 @@ pub(crate) struct Place {
 }
 
 /// How much the service here shows of what it executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Shown {
     /// All of it: it does not while something is executed again.
     pub(crate) whole: bool,
     /// How often it did not any more. Counted by [`Known::set`].
-    pub(crate) erasures: u64,
+    pub(crate) erasures: u32,
 }
 
 /// What a name is.
@@ -67,11 +67,31 @@ pub(crate) enum Seen {
     Ordinary,
 }
 
+/// A [`Place`] in few bytes: most of it is the same for most resources, and once in memory.
+#[derive(Debug)]
+struct Shelved {
+    /// Without what is beside it here.
+    common: Arc<Place>,
+    local: Option<Name>,
+    erasures: u32,
+}
+
+impl Shelved {
+    fn place(&self) -> Place {
+        let shown = Shown { erasures: self.erasures, ..self.common.shown };
+        Place { local: self.local.clone(), shown, ..(*self.common).clone() }
+    }
+}
+
+/// So many different ones are shared at once; those of before stay with their resources.
+const MAX_COMMON: usize = 1024;
+
 #[derive(Debug, Default)]
 struct Names {
-    places: HashMap<Name, Place>,
-    /// Local names that are not the name for clients, each with that.
-    hidden: HashMap<Name, Name>,
+    places: HashMap<Name, Shelved>,
+    common: BTreeSet<Arc<Place>>,
+    /// Local names that are not the name for clients.
+    hidden: HashSet<Name>,
     /// The ids of the same, for what is rewritten.
     table: Table,
     /// Those of the ids that are no UUIDs, by collections: they are replaced where they are declared only.
@@ -85,6 +105,20 @@ struct Names {
 }
 
 impl Names {
+    fn shelve(&mut self, mut place: Place) -> Shelved {
+        let (local, erasures) = (place.local.take(), std::mem::take(&mut place.shown.erasures));
+        let shared = self.common.get(&place).cloned();
+        let common = shared.unwrap_or_else(|| {
+            if self.common.len() >= MAX_COMMON {
+                self.common.clear();
+            }
+            let common = Arc::new(place);
+            self.common.insert(Arc::clone(&common));
+            common
+        });
+        Shelved { common, local, erasures }
+    }
+
     /// What is `name` for clients is `local` here.
     fn map(&mut self, name: &Name, local: &Name) {
         if is_found_anywhere(name, local) {
@@ -163,8 +197,8 @@ impl Known {
         let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
         let Some(names) = services.get(name.service()) else { return Seen::Ordinary };
         match names.places.get(name) {
-            Some(place) => Seen::Replicated(place.clone()),
-            None if names.hidden.contains_key(name) => Seen::Hidden,
+            Some(place) => Seen::Replicated(place.place()),
+            None if names.hidden.contains(name) => Seen::Hidden,
             None => Seen::Ordinary,
         }
     }
@@ -179,7 +213,7 @@ impl Known {
         let below = names.unconfirmed.range::<Name, _>(&first..).take_while(|name| name.begins_with(&first));
         for name in below.filter(|name| name.with_id("") == first) {
             let Some(place) = names.places.get(name) else { continue };
-            let lacking = |(_, site): &(usize, &Site)| place.unconfirmed.contains(*site);
+            let lacking = |(_, site): &(usize, &Site)| place.common.unconfirmed.contains(*site);
             sites.iter().enumerate().filter(lacking).for_each(|(source, _)| found.add(source, name.id()));
             if found.is_full(sites.len().saturating_sub(1)) {
                 break;
@@ -297,8 +331,9 @@ impl Known {
         // What cannot be read is not replaced either.
         let mut found: BTreeSet<&Name> = names.index.in_json(json).unwrap_or_default().into_iter().collect();
         found.extend(texts.flat_map(|text| names.index.in_text(text)));
-        let known =
-            |name: &Name| Some(Named { meta: name.into(), sites: names.places.get(name)?.members.clone() });
+        let known = |name: &Name| {
+            Some(Named { meta: name.into(), sites: names.places.get(name)?.common.members.clone() })
+        };
         found.into_iter().filter_map(known).collect()
     }
 
@@ -306,7 +341,7 @@ impl Known {
     pub(crate) fn is_made(&self, name: &Name, here: &Site) -> Option<bool> {
         let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
         let place = services.get(name.service())?.places.get(name);
-        place.filter(|place| place.members.contains(here)).map(|place| place.local.is_some())
+        place.filter(|place| place.common.members.contains(here)).map(|place| place.local.is_some())
     }
 
     /// It was deleted, and what names it does so for ever: its ids go on to stand for one another. Others than UUIDs may be given
@@ -325,8 +360,8 @@ impl Known {
         let mut services = self.services.write().unwrap_or_else(PoisonError::into_inner);
         let names = services.entry(name.service().into()).or_default();
         if let (Some(place), Some(before)) = (&mut place, names.places.get(name)) {
-            let erased = before.shown.whole && !place.shown.whole;
-            place.shown.erasures = before.shown.erasures.wrapping_add(u64::from(erased));
+            let erased = before.common.shown.whole && !place.shown.whole;
+            place.shown.erasures = before.erasures.wrapping_add(u32::from(erased));
         }
         let local = place.as_ref().and_then(|place| place.local.clone()).filter(|local| local != name);
         let is_there = place.is_some();
@@ -340,13 +375,16 @@ impl Known {
             names.unconfirmed.remove(name);
         }
         let before = match place {
-            Some(place) => names.places.insert(name.clone(), place),
+            Some(place) => {
+                let place = names.shelve(place);
+                names.places.insert(name.clone(), place)
+            }
             None => names.places.remove(name),
         };
         if is_there != before.is_some() && name.owner().is_some() {
             names.count_owned(name.path(), is_there);
         }
-        if is_mapped != before.as_ref().is_some_and(|before| !before.chosen) {
+        if is_mapped != before.as_ref().is_some_and(|before| !before.common.chosen) {
             if is_mapped && is_uuid(name.id()) {
                 names.index.insert(name.id(), name.clone());
             } else {
@@ -361,7 +399,7 @@ impl Known {
             }
             if let Some(local) = local {
                 names.map(name, &local);
-                names.hidden.insert(local, name.clone());
+                names.hidden.insert(local);
             }
         }
         let with_some = services.iter().filter(|(_, names)| !names.places.is_empty());

@@ -11,8 +11,8 @@ use super::{Stage, created, done, from, messages, meta, op, replies, site, talk}
 fn what_is_still_to_be_made_is_not_said_to_be_gone() {
     let (mut a, mut b) = (created(), Stage::new("B"));
     let told = |stage: &Stage, known: &[OpId]| {
-        let (map, b) = (stage.machine.map(&meta()).unwrap().clone(), site("B"));
-        let operations = stage.machine.pending(&b).filter(|op| !known.contains(&op.id)).cloned().collect();
+        let (map, b) = (stage.machine.map(&meta()).unwrap().into_owned(), site("B"));
+        let operations = stage.machine.pending(&b).filter(|op| !known.contains(&op.id)).collect();
         Event::Received { from: site("A"), message: Message::Operations { map, operations } }
     };
     let patch = |stage: &mut Stage, ticket| {

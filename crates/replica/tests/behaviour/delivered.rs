@@ -108,7 +108,7 @@ fn a_name_that_its_teller_knows_nothing_of_makes_nothing() {
     let (mut a, mut b) = (created(), Stage::new("B"));
     let change = Change::Extend(site("C"));
     a.on(Event::Change { ticket: Ticket(2), resource: meta(), change });
-    let map = a.machine.map(&meta()).unwrap().clone();
+    let map = a.machine.map(&meta()).unwrap().into_owned();
     let (epoch, known, done) = (Epoch::default(), Version::default(), Version::default());
     let says = Message::Confirm { map: map.clone(), epoch, number: 0, known, done };
     b.on(received("A", says));
@@ -136,8 +136,8 @@ fn what_a_site_says_in_the_background_of_a_run_before_does_not_count() {
 #[test]
 fn an_operation_of_another_resource_or_without_a_body_is_not_learnt() {
     let (a, mut b) = (created(), Stage::new("B"));
-    let map = a.machine.map(&meta()).unwrap().clone();
-    let whole = a.machine.operation(&meta(), &op(1)).unwrap().clone();
+    let map = a.machine.map(&meta()).unwrap().into_owned();
+    let whole = a.machine.operation(&meta(), &op(1)).unwrap().into_owned();
     let mut other = whole.clone();
     other.resource = Meta("other".into());
     let mut empty = whole.clone();
@@ -153,7 +153,7 @@ fn an_operation_of_another_resource_or_without_a_body_is_not_learnt() {
         "{effects:?}"
     );
     let message =
-        Message::Operations { map: a.machine.map(&meta()).unwrap().clone(), operations: vec![whole] };
+        Message::Operations { map: a.machine.map(&meta()).unwrap().into_owned(), operations: vec![whole] };
     assert_eq!(Machine::bodies(&message), [Body("b".into())], "they go with it");
 }
 

@@ -39,7 +39,7 @@ fn what_a_site_says_late_of_the_replica_it_had_says_nothing_of_the_one_that_it_g
     let said = stages[1].1.on(Event::Received {
         from: site("A"),
         message: Message::Operations {
-            map: stages[0].1.machine.map(&meta()).unwrap().clone(),
+            map: stages[0].1.machine.map(&meta()).unwrap().into_owned(),
             operations: Vec::new(),
         },
     });

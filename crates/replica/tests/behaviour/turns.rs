@@ -265,7 +265,7 @@ fn sites_that_were_not_heard_are_asked_how_far_they_are_now_and_then() {
     group.tick(5);
     assert_eq!(group.reply(ticket), Some(Reply::Executed { status: 201 }));
     // Who has no part in it is told nothing.
-    let map = group.stages[leader].machine.map(&meta()).unwrap().clone();
+    let map = group.stages[leader].machine.map(&meta()).unwrap().into_owned();
     let message = Message::Done { map, done: 0, asks: true };
     assert_eq!(group.stages[leader].on(Event::Received { from: site("D"), message }), []);
 }
@@ -331,7 +331,7 @@ fn what_changes_nothing_is_not_recorded() {
         effects.iter().any(|effect| matches!(effect, Effect::Persist { .. }))
     };
     let stage = &mut group.stages[leader];
-    let map = stage.machine.map(&meta()).unwrap().clone();
+    let map = stage.machine.map(&meta()).unwrap().into_owned();
     let from = site(if leader == 0 { "B" } else { "A" });
     let says = Event::Received { from: from.clone(), message: Message::Done { map, done: 0, asks: false } };
     assert!(!persists(stage, says));
@@ -339,7 +339,7 @@ fn what_changes_nothing_is_not_recorded() {
     let retry = |name: &str| Event::Fired(Timer::Retry(Meta(name.into())));
     assert!(!persists(stage, retry("unknown")));
     let (mut other, _) = Group::made(2, Level::Quorum);
-    let mut unknown = other.stages.remove(1).machine.map(&meta()).unwrap().clone();
+    let mut unknown = other.stages.remove(1).machine.map(&meta()).unwrap().into_owned();
     unknown.meta = Meta("unknown".into());
     let says =
         Event::Received { from: site("B"), message: Message::Done { map: unknown, done: 0, asks: false } };
@@ -578,7 +578,7 @@ fn what_the_service_made_and_nobody_else_will_is_known_to_be_there() {
 fn ids_of_the_others_are_asked_for_by_the_name_that_the_resource_was_given() {
     let (mut group, leader, provisional) = named_by_another();
     // They know it by its name already, and by no other.
-    let map = group.stages[leader].machine.map(&provisional).unwrap().clone();
+    let map = group.stages[leader].machine.map(&provisional).unwrap().into_owned();
     for other in group.others(leader) {
         let message = Message::Done { map: map.clone(), done: 100, asks: false };
         let from = group.site(other);
@@ -594,7 +594,7 @@ fn ids_of_the_others_are_asked_for_by_the_name_that_the_resource_was_given() {
     let named = name_it_elsewhere(&mut group, leader);
     group.ends(leader, here());
     group.tick(20);
-    let map = group.stages[leader].machine.map(&named).unwrap().clone();
+    let map = group.stages[leader].machine.map(&named).unwrap().into_owned();
     for other in group.others(leader) {
         assert!(map.local(&group.site(other)).is_some(), "{map:?}");
     }

@@ -112,8 +112,8 @@ fn write_whose_client_waits_no_longer_goes_on() {
 fn writes_to_what_is_to_be_deleted_are_answered_at_once() {
     let mut a = created();
     let mut b = Stage::new("B");
-    let create = a.machine.pending(&site("B")).cloned().collect();
-    let map = a.machine.map(&meta()).unwrap().clone();
+    let create = a.machine.pending(&site("B")).collect();
+    let map = a.machine.map(&meta()).unwrap().into_owned();
     let effects =
         b.on(Event::Received { from: site("A"), message: Message::Operations { map, operations: create } });
     b.ends(&effects, done());

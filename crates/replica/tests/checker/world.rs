@@ -167,7 +167,7 @@ impl World {
         if let Some((resource, op)) = gone
             && let Some(operation) = place.machine.operation(&resource, &op)
         {
-            self.history.entry(op).or_insert_with(|| operation.clone());
+            self.history.entry(op).or_insert_with(|| operation.into_owned());
         }
         self.carry_out(at, effects);
     }

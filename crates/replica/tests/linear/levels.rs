@@ -244,7 +244,7 @@ fn a_site_that_has_not_heard_the_name_of_what_is_made_does_not_say_that_it_has_m
     let machine = &world.places[leader].machine;
     let name = machine.resources().find(|name| **name != meta()).unwrap();
     assert!(!name.0.starts_with('~'), "{name:?}");
-    let map = machine.map(name).unwrap().clone();
+    let map = machine.map(name).unwrap().into_owned();
     // It is asked how far it is with what has that name.
     let (asks, told) = (world.places[leader].site.clone(), world.places[away].site.clone());
     let asked = Event::Received { from: asks, message: Message::Done { map, done: 0, asks: true } };

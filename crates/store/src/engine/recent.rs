@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use super::{Commit, Revision};
 
 /// How many changes are remembered. A session that began before the oldest of them must run again; at 10,000
-/// changed keys a second, that is one which takes longer than six seconds.
-const CAPACITY: usize = 1 << 16;
+/// changed keys a second, that is one which takes longer than a second and a half. It takes 4 MiB at most.
+const CAPACITY: usize = 1 << 14;
 
 /// The latest changes. What was forgotten is older than `horizon`, or as old.
 #[derive(Debug)]

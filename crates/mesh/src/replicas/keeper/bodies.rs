@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, StatusCode};
-use replica::{Message, Meta, OpId};
+use replica::{Message, Meta};
 use scope::Site;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -190,8 +190,7 @@ impl Keeper {
 
     /// The first write that a message needs and whose body is not here.
     fn lacking<'w>(&mut self, message: &Message, writes: &'w [Kept]) -> Option<&'w Kept> {
-        let known = |op: &OpId| self.book.op(op).is_some() || self.book.finished(op).is_some();
-        let names = peers::bodies(message, |op| !known(op));
+        let names = peers::bodies(message, |op| self.is_new(op) && self.book.finished(&op.id).is_none());
         writes.iter().find(|kept| {
             let wanted = names.iter().any(|replica::Body(id)| *id == kept.id);
             wanted && spooled(kept).is_some_and(|id| !self.has(id, kept))
@@ -236,8 +235,8 @@ impl Keeper {
 
     /// A write that is recorded has lost its body: others may have it.
     pub(super) fn regain(&mut self, meta: &Meta, lacking: Lacking) {
-        let members = self.machine.map(meta).map(replica::ReplicaMap::members).unwrap_or_default();
-        let sources: Vec<_> = members.into_iter().filter(|site| **site != self.here).cloned().collect();
+        let mut sources = super::members(&self.machine, meta);
+        sources.retain(|site| *site != self.here);
         self.need(lacking, Some(meta.clone()), sources);
     }
 

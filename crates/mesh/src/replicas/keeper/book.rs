@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use replica::{Body, Key, LocalId, Meta, OpId, Operation, Record};
+use replica::{Body, Key, LocalId, Meta, OpId, Operation, Record, Restoring};
 use scope::Site;
 use serde::{Deserialize, Serialize};
 use spool::Id;
 
 use super::execute::spooled;
+use super::shapes::{Shape, Shapes};
 use super::vault::{Change, Table, Vault};
 use crate::replicas::answer::REQUEST;
 use crate::replicas::request::{Kept, Name};
@@ -17,30 +18,12 @@ use crate::replicas::understand::plain;
 /// So many operations that are over are remembered, for who asks what became of one.
 const FINISHED: usize = 10_000;
 
-/// How a resource is addressed, beside its name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Shape {
-    /// The name of its kind in the profile.
-    pub(crate) kind: String,
-    /// What stands before its name's path.
-    pub(crate) prefix: String,
-    /// Its name in this site's service, as it was last: what is removed is known by it.
-    pub(crate) local: Option<LocalId>,
-}
-
-impl Shape {
-    /// Of the resource that a write is to, or makes.
-    pub(super) fn of(kept: &KeptInfo, name: &Name) -> Shape {
-        let path = plain(kept.path.trim_end_matches('/'));
-        let collection = name.path().rsplit_once('/').map_or("", |(collection, _)| collection);
-        let prefix = path.strip_suffix(name.path()).or_else(|| path.strip_suffix(collection));
-        Shape { kind: kept.kind.clone(), prefix: prefix.unwrap_or_default().to_owned(), local: None }
-    }
-
-    /// The path of the resource with this name, for its service.
-    pub(crate) fn path(&self, name: &Name) -> String {
-        format!("{}{}", self.prefix, name.path())
-    }
+/// How the resource is addressed that a write is to, or makes.
+pub(super) fn shape_of(kept: &KeptInfo, name: &Name) -> Shape {
+    let path = plain(kept.path.trim_end_matches('/'));
+    let collection = name.path().rsplit_once('/').map_or("", |(collection, _)| collection);
+    let prefix = path.strip_suffix(name.path()).or_else(|| path.strip_suffix(collection));
+    Shape { kind: kept.kind.clone(), prefix: prefix.unwrap_or_default().to_owned(), local: None }
 }
 
 /// What has to be known of a kept write without reading it.
@@ -108,7 +91,7 @@ pub(super) struct Book {
     bodies: HashMap<Arc<str>, OpId>,
     pub(super) kept: HashMap<Arc<str>, KeptInfo>,
     kept_bytes: u64,
-    shapes: BTreeMap<Meta, Shape>,
+    shapes: Shapes,
     /// Operations by the names that other sites told clients.
     requests: BTreeMap<OpId, OpId>,
     finished: BTreeMap<u64, Finished>,
@@ -138,31 +121,52 @@ pub(super) struct Book {
 
 impl Book {
     /// What is on the disk, and the machine's records.
-    pub(super) async fn read(vault: &Vault, here: &Site) -> Result<(Book, Vec<Record>), store::Error> {
+    pub(super) async fn read(
+        vault: &Vault,
+        here: &Site,
+        restoring: &mut Restoring,
+    ) -> Result<(Book, BTreeSet<Arc<str>>), store::Error> {
         let mut book = Book::default();
-        let mut records = Vec::new();
+        let mut named = BTreeSet::new();
+        let name = |key: &[u8]| Meta(String::from_utf8_lossy(key).into());
+        vault.each_shape(|key, shape: Shape| book.shapes.insert(name(&key), shape)).await?;
         for (key, finished) in vault.all::<Finished>(Table::Finished).await? {
             let number = key.try_into().map(u64::from_be_bytes).unwrap_or_default();
             book.numbers.insert(finished.op.clone(), number);
             book.finished.insert(number, finished);
         }
-        for (_, bytes) in vault.all::<Vec<u8>>(Table::Machine).await? {
-            let record = Record::read(&bytes)
+        let read = |bytes: Vec<u8>| {
+            let mut record = Record::read(&bytes)
                 .map_err(|error| store::Error::Corrupt(format!("a record of the replicas: {error:?}")))?;
-            if let Record::Operation(op) = &record {
+            book.share_name(&mut record);
+            if let Record::Operation(op) = &record
+                && op.body.is_some()
+            {
                 book.open(op, true);
             }
             book.log(&record, here);
-            records.push(record);
-        }
+            named.extend(record.bodies().into_iter().map(|Body(id)| id));
+            restoring.add(record);
+            Ok(())
+        };
+        vault.each_record(read).await?;
         vault.each_kept(|kept| book.keep(&kept)).await?;
-        for (key, shape) in vault.all::<Shape>(Table::Shape).await? {
-            book.shapes.insert(Meta(String::from_utf8_lossy(&key).into()), shape);
-        }
         for (key, released) in vault.all::<Shape>(Table::Released).await? {
-            book.released.insert(Meta(String::from_utf8_lossy(&key).into()), released);
+            book.released.insert(name(&key), released);
         }
-        Ok((book, records))
+        Ok((book, named))
+    }
+
+    /// Texts that are read twice are in memory once.
+    fn share_name(&self, record: &mut Record) {
+        let meta = match record {
+            Record::Operation(op) => &mut op.resource,
+            Record::State { map, .. } => &mut map.meta,
+            _ => return,
+        };
+        if let Some((known, _)) = self.shapes.names(meta) {
+            meta.clone_from(known);
+        }
     }
 
     /// Takes in what the machine wants recorded, with the writes that came along. Gives the resources that may
@@ -192,6 +196,8 @@ impl Book {
         let mut gone = Vec::new();
         for record in put {
             match &record {
+                // Every replica has executed it: what stays is the machine's, for comparison.
+                Record::Operation(op) if op.body.is_none() => self.close(&op.id, with, changes),
                 Record::Operation(op) => {
                     self.open(op, true);
                     self.keep_body(op, with.staged, changes);
@@ -215,8 +221,9 @@ impl Book {
             changes.push(Change::put(Table::Machine, bytes_of(&record.key()), &record.bytes()));
         }
         for (meta, local) in locals {
-            let shape = self.shapes.get(&meta).filter(|shape| shape.local.as_ref() != Some(&local));
-            if let Some(shape) = shape.cloned() {
+            let before = self.shapes.names(&meta).map(|(_, before)| before);
+            let news = before.is_some_and(|before| before != Some(&local));
+            if let Some(shape) = self.shapes.get(&meta).filter(|_| news) {
                 self.set_shape(&meta, Shape { local: Some(local), ..shape }, changes);
             }
         }
@@ -328,8 +335,14 @@ impl Book {
         self.released.keys().cloned().collect()
     }
 
-    pub(super) fn shape(&self, meta: &Meta) -> Option<&Shape> {
+    pub(super) fn shape(&self, meta: &Meta) -> Option<Shape> {
         self.shapes.get(meta)
+    }
+
+    /// The same name in the service here, as it is in memory already.
+    pub(super) fn shared(&self, meta: &Meta, local: LocalId) -> LocalId {
+        let known = self.shapes.names(meta).and_then(|(_, known)| known);
+        known.filter(|known| **known == local).cloned().unwrap_or(local)
     }
 
     /// The operation whose body this is.
@@ -430,11 +443,11 @@ impl Book {
 
     /// What a write to a resource tells of it.
     pub(super) fn find_shape(&mut self, meta: &Meta, body: Option<&Body>, changes: &mut Vec<Change>) {
-        if is_provisional(meta) || self.shapes.contains_key(meta) {
+        if is_provisional(meta) || self.shapes.contains(meta) {
             return;
         }
         let kept = body.and_then(|Body(id)| self.kept.get(id));
-        if let Some(shape) = kept.map(|kept| Shape::of(kept, &Name::from(meta))) {
+        if let Some(shape) = kept.map(|kept| shape_of(kept, &Name::from(meta))) {
             self.set_shape(meta, shape, changes);
         }
     }

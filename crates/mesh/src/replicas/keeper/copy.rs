@@ -13,9 +13,9 @@ use scope::Site;
 use serde::{Deserialize, Serialize};
 use spool::Id;
 
-use super::book::Shape;
 use super::execute::{self, ask, ids_of, inline, look, request, spooled, stream};
 use super::presence::is_absent;
+use super::shapes::Shape;
 use super::vault::{Table, Vault};
 use crate::body::AnswerBody;
 use crate::core::{Core, State};

@@ -12,13 +12,13 @@ use spool::Id;
 use tokio::task::spawn_local;
 use tokio::time::Instant;
 
-use super::book::Shape;
 use super::copy::{self, Copied};
 use super::execute::{self, Job};
 use super::fetch::Fetch;
 use super::install::{self, Unfinished};
 use super::probe;
 use super::pull::Progress;
+use super::shapes::Shape;
 use super::vault::{Change, Table};
 use super::{Deed, Keeper, News, peers};
 use crate::identity::may_bring;
@@ -121,7 +121,7 @@ impl Keeper {
         authority: Authority,
     ) -> Job {
         let map = self.machine.map(&operation.resource);
-        let chosen = map.is_some_and(|map| map.chosen);
+        let chosen = map.as_ref().is_some_and(|map| map.chosen);
         let level = map.map_or(Level::Eventual, |map| map.level);
         let sender = match authority {
             Authority::Sender => self.clients.sender(&execution.op),
@@ -392,7 +392,7 @@ impl Keeper {
     /// Reads what the service here has, for a comparison.
     fn digest(&self, resource: Meta, local: &Name) {
         let (core, news, places) = (Rc::clone(&self.core), self.news.clone(), Rc::clone(&self.places));
-        let shape = self.book.shape(&resource).cloned();
+        let shape = self.book.shape(&resource);
         let local = local.clone();
         spawn_local(async move {
             let content = match shape {

@@ -1,17 +1,18 @@
 //! What other sites' keepers say and ask.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use bytes::Bytes;
 use http::StatusCode;
-use replica::{Body, Event, Message, Meta, ReplicaMap, Snapshot, Who};
+use replica::{Body, Event, Message, Meta, Operation, ReplicaMap, Snapshot, Who};
 use scope::Site;
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 
-use super::book::Shape;
 use super::copy::{Copied, Source};
 use super::execute::{LONGEST_NAME, is_storable, is_to, kind, weight};
+use super::shapes::Shape;
 use super::vault::Table;
 use super::{Deed, Keeper, News, peers};
 use crate::identity;
@@ -65,7 +66,7 @@ impl Keeper {
             if !message.map().is_none_or(|map| self.may_tell(from, map)) {
                 continue;
             }
-            let ids = peers::bodies(&message, |op| self.book.op(op).is_none()).into_iter().map(|Body(id)| id);
+            let ids = peers::bodies(&message, |op| self.is_new(op)).into_iter().map(|Body(id)| id);
             let here = |id: &str| self.book.is_kept(id) || writes.iter().any(|kept| *kept.id == *id);
             let lacking = ids.filter(|id| !here(id)).collect();
             opened.push((message, writes, lacking));
@@ -73,10 +74,15 @@ impl Keeper {
         if some && opened.is_empty() { Err(StatusCode::FORBIDDEN) } else { Ok(opened) }
     }
 
+    /// Whether an operation is not known here.
+    pub(super) fn is_new(&self, op: &Operation) -> bool {
+        self.book.op(&op.id).is_none() && self.machine.operation(&op.resource, &op.id).is_none()
+    }
+
     /// Whether a site has a part in the resource that it tells of. Of what is here that is not its own word: a site
     /// that was added is believed once one that had a part before has told of it. Of what is new here, it is.
     fn may_tell(&self, from: &Site, map: &ReplicaMap) -> bool {
-        let map = self.machine.map(&map.meta).unwrap_or(map);
+        let map = self.machine.map(&map.meta).unwrap_or(Cow::Borrowed(map));
         map.involved().any(|site| site == from)
     }
 
@@ -87,7 +93,7 @@ impl Keeper {
         let may_bring = |who: Option<&Who>| identity::may_bring(state.settings(), from, who);
         let credible = match message {
             Message::Operations { operations, .. } => {
-                let new = operations.iter().filter(|op| self.book.op(&op.id).is_none());
+                let new = operations.iter().filter(|op| self.is_new(op));
                 new.into_iter().all(|op| may_bring(Some(&op.on_behalf_of)))
             }
             Message::Order(_) => may_bring(None),
@@ -126,7 +132,7 @@ impl Keeper {
     /// Whether a map says of a resource that is here what is known of it: at which sites it is.
     fn is_as_known(&self, map: &ReplicaMap) -> bool {
         self.machine.map(&map.meta).is_some_and(|ours| {
-            let mut merged = ours.clone();
+            let mut merged = ours.clone().into_owned();
             merged.merge(map);
             merged.members() == ours.members() && merged.is_detached() == ours.is_detached()
         })
@@ -263,7 +269,7 @@ impl Keeper {
     fn read_state(&self, from: &Site, meta: &Meta, reply: oneshot::Sender<Told>) {
         // What never came to be has no shape.
         let absent = || (!self.machine.is_readable(meta)).then(Shape::default);
-        let shape = self.book.shape(meta).cloned().or_else(absent);
+        let shape = self.book.shape(meta).or_else(absent);
         let (true, Some((map, snapshot)), Some(shape)) =
             (self.shares(from, meta), self.machine.snapshot(meta), shape)
         else {

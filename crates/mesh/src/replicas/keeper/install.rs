@@ -18,12 +18,13 @@ use serde_json::Value;
 use spool::Spool;
 
 use super::awaited::{Waits, are_made};
-use super::book::{Shape, is_provisional};
+use super::book::is_provisional;
 use super::copy::{Copied, Part, Represented, declared, for_clients, for_clients_of, hash, portable};
 use super::execute::{self, OPERATION, ask, ask_with, asked, ids_of, look, request, stream};
 use super::naming::{named, note_unnamed, said_id};
 use super::presence::is_absent;
 use super::probe::mark;
+use super::shapes::Shape;
 use super::vault::{Table, Vault};
 use crate::body::{AnswerBody, LegBody};
 use crate::core::{Core, State};

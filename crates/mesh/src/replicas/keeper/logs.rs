@@ -7,7 +7,8 @@ use std::sync::Arc;
 use replica::{Body, Key, LocalId, Meta, OpId, Operation, Record};
 use scope::Site;
 
-use super::book::{Book, Finished, Shape, With};
+use super::book::{Book, Finished, With, shape_of};
+use super::shapes::Shape;
 use super::vault::Change;
 use crate::replicas::request::{Kept, Name};
 
@@ -106,9 +107,9 @@ impl Book {
             let mut bodies =
                 self.ops.values().filter(|open| open.meta == *meta).filter_map(|open| open.body.as_ref());
             let kept = bodies.find_map(|Body(id)| self.kept.get(id))?;
-            Some(Shape::of(kept, &name))
+            Some(shape_of(kept, &name))
         };
-        self.shape(meta).cloned().or_else(of_write)
+        self.shape(meta).or_else(of_write)
     }
 
     /// Erases the bodies whose place in a log went, and that had no turn: another write took the place, or the state
@@ -127,8 +128,7 @@ impl Book {
     }
 
     /// Erases the bodies that no record names: what was to be in a log, and another took its place.
-    pub(super) fn erase_orphans(&mut self, records: &[Record], changes: &mut Vec<Change>) {
-        let named: BTreeSet<Arc<str>> = records.iter().flat_map(Record::bodies).map(|Body(id)| id).collect();
+    pub(super) fn erase_orphans(&mut self, named: &BTreeSet<Arc<str>>, changes: &mut Vec<Change>) {
         let orphans: Vec<_> = self.kept.keys().filter(|id| !named.contains(*id)).cloned().collect();
         for id in orphans {
             self.erase(&Body(id), changes);

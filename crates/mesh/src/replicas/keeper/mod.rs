@@ -38,6 +38,7 @@ mod replay;
 mod reservations;
 mod reserve;
 mod seal;
+mod shapes;
 mod show;
 mod vault;
 mod vouch;
@@ -56,7 +57,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use profile::MetaRange;
 use replica::{
     Doubt, Effect, Event, Execution, LocalId, Machine, Message, Meta, OpId, Outcome, Record, ReplicaMap,
-    Reply, Snapshot, Timer,
+    Reply, Restoring, Snapshot, Timer,
 };
 use scope::Site;
 use serde_json::json;
@@ -71,7 +72,7 @@ pub(in crate::replicas) use self::execute::is_storable;
 use self::allocate::Allocations;
 use self::awaited::Waits;
 use self::bodies::Bodies;
-use self::book::{Book, Finished, Shape, With};
+use self::book::{Book, Finished, With};
 use self::clients::Clients;
 use self::copy::Copied;
 use self::execute::Said;
@@ -81,6 +82,7 @@ use self::peers::Outboxes;
 use self::place::Place;
 use self::reservations::Reservations;
 use self::reserve::Inquiries;
+use self::shapes::Shape;
 use self::vault::{Change, Vault};
 use super::admin::Refused;
 use super::wire::Told;
@@ -323,17 +325,19 @@ impl Keeper {
     ) -> Result<(Keeper, UnboundedReceiver<Order>, UnboundedReceiver<News>), String> {
         let (vault, place) = open_vault(&making.opening).await?;
         let here = making.first.settings.site.clone();
-        let (mut book, records) = Book::read(&vault, &here).await.map_err(|error| error.to_string())?;
+        let mut restoring = Restoring::new(here.clone(), making.machine);
+        let read = Book::read(&vault, &here, &mut restoring).await;
+        let (mut book, named) = read.map_err(|error| error.to_string())?;
         let reservations = Reservations::read(&vault).await.map_err(|error| error.to_string())?;
         let allocations = Allocations::read(&vault).await.map_err(|error| error.to_string())?;
         let mut orphaned = Vec::new();
-        book.erase_orphans(&records, &mut orphaned);
+        book.erase_orphans(&named, &mut orphaned);
         let quota = making.first.settings.replication.as_ref().map_or(0, |own| own.quota);
         let bodies = bodies::open(&making.opening, quota, &vault, &book).await?;
         let _ = making.replicas.spool.set(bodies.spool.clone());
         // Of a start that ended before anything was recorded, nothing needs to be told.
-        let copied = place.as_ref().is_some_and(Place::is_a_copy) && !records.is_empty();
-        let machine = Machine::restore(here.clone(), making.machine, records);
+        let copied = place.as_ref().is_some_and(Place::is_a_copy) && !restoring.is_empty();
+        let machine = restoring.done();
         let (news, told) = unbounded_channel();
         let core = Rc::new(Core::new(making.shared, making.counts, making.first));
         let mut keeper = Keeper {

@@ -9,7 +9,7 @@ use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use link::Lane;
 use plan::{Knowledge, Reach};
-use replica::{Body, Machine, Message, Meta, OpId};
+use replica::{Body, Machine, Message, Meta, Operation};
 use scope::Site;
 use tokio::time::timeout;
 
@@ -170,10 +170,10 @@ pub(super) async fn send(core: Rc<Core>, vault: Vault, to: Site, messages: Vec<M
 }
 
 /// The bodies that a message names, but for those of operations that are known.
-pub(super) fn bodies(message: &Message, is_new: impl Fn(&OpId) -> bool) -> Vec<Body> {
+pub(super) fn bodies(message: &Message, is_new: impl Fn(&Operation) -> bool) -> Vec<Body> {
     match message {
         Message::Operations { operations, .. } => {
-            operations.iter().filter(|op| is_new(&op.id)).filter_map(|op| op.body.clone()).collect()
+            operations.iter().filter(|op| is_new(op)).filter_map(|op| op.body.clone()).collect()
         }
         message => Machine::bodies(message),
     }

@@ -35,10 +35,10 @@ impl Keeper {
         let place = status.map(|status| Place {
             level: status.map.level,
             members: status.map.members().into_iter().cloned().collect(),
-            local: status.map.local(&self.here).as_ref().map(Name::from),
+            local: status.map.local(&self.here).map(|local| Name::from(&self.book.shared(meta, local))),
             chosen: status.map.chosen,
             readable: self.machine.is_readable(meta),
-            unconfirmed: if made { self.unconfirmed(meta, status.map) } else { BTreeSet::new() },
+            unconfirmed: if made { self.unconfirmed(meta, &status.map) } else { BTreeSet::new() },
             shown: crate::replicas::known::Shown { whole: self.machine.is_whole(meta), erasures: 0 },
             deleted: status.deleted && status.map.level == Level::Eventual,
         });
@@ -146,7 +146,8 @@ impl Keeper {
         let state = self.core.state();
         // A copy is of the kind of what it is a copy of, and in the same collection.
         let name = Name::from(&meta);
-        let of_copy = || Some((name.service(), &*self.book.shape(&meta)?.kind, name.path()));
+        let shape = self.book.shape(&meta);
+        let of_copy = || Some((name.service(), &*shape.as_ref()?.kind, name.path()));
         let made = if copies { of_copy() } else { self.book.made_by(op) };
         let (service, kind, path) = made.ok_or(Refused::Unknown)?;
         let is_collection = state.settings().profile.kinds.collection(service, &plain(path)).is_some();
@@ -199,7 +200,7 @@ impl Keeper {
         };
         Some(Resource {
             name: meta.0.to_string(),
-            kind: self.book.shape(meta).map(|shape| shape.kind.clone()),
+            kind: self.book.shape(meta).map(|shape| shape.kind),
             level: status.map.level,
             replicas: status.map.members().into_iter().map(replica).collect(),
             condition,
@@ -222,7 +223,7 @@ impl Keeper {
             Some(Pending { op: op.clone(), service, resource, class: "copy", user, since_ms })
         };
         let shown = |(meta, op): (&Meta, &OpId)| {
-            self.machine.operation(meta, op).map(|own| self.pending(own)).or_else(|| copied(meta, op))
+            self.machine.operation(meta, op).map(|own| self.pending(&own)).or_else(|| copied(meta, op))
         };
         doubted.filter_map(shown).collect()
     }
@@ -240,7 +241,7 @@ impl Keeper {
     fn withheld(&self) -> Vec<Withheld> {
         let shown = |meta: &Meta| {
             let (op, why) = self.held_back(meta)?;
-            Some(Withheld { operation: self.pending(self.machine.operation(meta, op)?), why })
+            Some(Withheld { operation: self.pending(&*self.machine.operation(meta, op)?), why })
         };
         self.held.keys().filter_map(shown).collect()
     }

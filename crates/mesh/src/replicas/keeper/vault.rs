@@ -26,6 +26,7 @@ const LIMITS: Limits = Limits {
 
 /// Rows that are in memory at once while all are looked at.
 const PAGE: usize = 64;
+const RECORDS_PAGE: usize = 512;
 
 /// A table of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -147,15 +148,15 @@ impl Vault {
             .session(async |session| {
                 for (table, key, value) in &sealed {
                     match table {
-                        Table::Machine => write::<0>(session, key, value.as_ref()).await?,
-                        Table::Kept => write::<1>(session, key, value.as_ref()).await?,
-                        Table::Finished => write::<2>(session, key, value.as_ref()).await?,
-                        Table::Shape => write::<3>(session, key, value.as_ref()).await?,
-                        Table::Copy => write::<4>(session, key, value.as_ref()).await?,
-                        Table::Released => write::<5>(session, key, value.as_ref()).await?,
-                        Table::Reservation => write::<6>(session, key, value.as_ref()).await?,
-                        Table::Claim => write::<7>(session, key, value.as_ref()).await?,
-                        Table::Allocation => write::<8>(session, key, value.as_ref()).await?,
+                        Table::Machine => write::<0>(session, key, value.as_ref())?,
+                        Table::Kept => write::<1>(session, key, value.as_ref())?,
+                        Table::Finished => write::<2>(session, key, value.as_ref())?,
+                        Table::Shape => write::<3>(session, key, value.as_ref())?,
+                        Table::Copy => write::<4>(session, key, value.as_ref())?,
+                        Table::Released => write::<5>(session, key, value.as_ref())?,
+                        Table::Reservation => write::<6>(session, key, value.as_ref())?,
+                        Table::Claim => write::<7>(session, key, value.as_ref())?,
+                        Table::Allocation => write::<8>(session, key, value.as_ref())?,
                     }
                 }
                 Ok::<(), Error>(())
@@ -207,12 +208,46 @@ impl Vault {
 
     /// Goes through the kept writes, which together may be more than fits in memory.
     pub(super) async fn each_kept(&self, mut see: impl FnMut(Kept)) -> Result<(), Error> {
+        self.each::<1, _>(Table::Kept, PAGE, |_, kept| {
+            see(kept);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Goes through the machine's records, which are read into less than they are.
+    pub(super) async fn each_record(
+        &self,
+        mut see: impl FnMut(Vec<u8>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.each::<0, _>(Table::Machine, RECORDS_PAGE, |_, record| see(record)).await
+    }
+
+    /// Goes through what is addressed how.
+    pub(super) async fn each_shape<T: DeserializeOwned>(
+        &self,
+        mut see: impl FnMut(Vec<u8>, T),
+    ) -> Result<(), Error> {
+        self.each::<3, _>(Table::Shape, RECORDS_PAGE, |key, shape| {
+            see(key, shape);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn each<const TABLE: u32, T: DeserializeOwned>(
+        &self,
+        table: Table,
+        page: usize,
+        mut see: impl FnMut(Vec<u8>, T) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let view = self.store.view().await?;
-        let mut query = Query::<Row<1>>::all();
+        let mut query = Query::<Row<TABLE>>::all();
         loop {
-            let page = query.page(&view, PAGE).await?;
+            let page = query.page(&view, page).await?;
             for row in page.found {
-                see(self.opened(Table::Kept, &row.key, &row.sealed)?);
+                let value = self.opened(table, &row.key, &row.sealed)?;
+                see(row.key, value)?;
             }
             let Some(next) = page.next else { return Ok(()) };
             query = Query::all().after(&next);
@@ -250,15 +285,14 @@ fn place(table: Table, key: &[u8]) -> Vec<u8> {
     [&[table as u8], key].concat()
 }
 
-async fn write<const TABLE: u32>(
+fn write<const TABLE: u32>(
     session: &mut store::Session,
     key: &[u8],
     sealed: Option<&Vec<u8>>,
 ) -> Result<(), Error> {
     let key = key.to_vec();
     match sealed {
-        Some(sealed) => drop(session.put(&Row::<TABLE> { key, sealed: sealed.clone() }).await?),
-        None => drop(session.delete::<Row<TABLE>>(&key).await?),
+        Some(sealed) => session.set(&Row::<TABLE> { key, sealed: sealed.clone() }),
+        None => session.unset::<Row<TABLE>>(&key),
     }
-    Ok(())
 }

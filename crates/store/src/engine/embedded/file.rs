@@ -19,7 +19,7 @@ const REVISION: &str = "revision";
 /// What a `redb` file begins with.
 const MAGIC: &[u8; 4] = b"redb";
 /// Pages kept in memory. The system's cache has the rest; the default of 1 GiB is a site's whole memory.
-const CACHE_BYTES: usize = 32 << 20;
+const CACHE_BYTES: usize = 8 << 20;
 
 pub(super) type Pairs = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
