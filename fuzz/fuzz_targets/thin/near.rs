@@ -209,6 +209,7 @@ fn settings(service: SocketAddr, thin: bool) -> Settings {
             records_per_sender: 100_000,
             record_lifetime: long,
             replay_bytes: 1024,
+            streams: 1000,
         },
         timeouts: Timeouts {
             header: long,
