@@ -10,6 +10,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 from .layout import Failure
 
@@ -128,6 +129,19 @@ def began(pid):
     return None if fields[0] in "ZX" else fields[19]
 
 
+def living(groups):
+    """Those of these process groups in which something still runs."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, group = path.read_text(errors="replace").rpartition(")")[2].split()[:3]
+        except (OSError, ValueError):
+            continue
+        if state not in "ZX":
+            found.add(int(group))
+    return found.intersection(groups)
+
+
 def started(bed):
     """Every process that has a file, running or not."""
     return [Process(bed, file.stem) for file in sorted(bed.run.glob("*.pid"))] if bed.run.is_dir() else []
@@ -135,16 +149,19 @@ def started(bed):
 
 def stop(processes, say=lambda text: None):
     """Ends processes: asked first, then made to."""
-    left = [process for process in processes if process.pid()]
-    for process in left:
+    groups = {process.pid(): process for process in processes if process.pid()}
+    for process in groups.values():
         process.tell(signal.SIGTERM)
     deadline = time.monotonic() + STOP_SECONDS
-    while left and time.monotonic() < deadline:
+    # A worker may outlive its master, and then has the port that the next master wants.
+    while (left := living(groups)) and time.monotonic() < deadline:
         time.sleep(0.1)
-        left = [process for process in left if process.pid()]
-    for process in left:
-        say(f"{process.name} did not end within {STOP_SECONDS} s, and is killed")
-        process.tell(signal.SIGKILL)
+    for group in left:
+        say(f"{groups[group].name} did not end within {STOP_SECONDS} s, and is killed")
+        try:
+            os.killpg(group, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
     for process in processes:
         process.forget()
 

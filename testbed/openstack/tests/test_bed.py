@@ -45,6 +45,16 @@ class Processes(InADirectory):
         self.assertEqual((one.pid(), one.file.exists()), (None, False))
         self.assertIsNone(process.began(pid))
 
+    def test_a_worker_that_outlives_its_master_is_waited_for(self):
+        one = process.Process(self.bed(), "master")
+        # The worker ends a second after it was told, the master at once.
+        worker = "import signal, sys, time; signal.signal(15, lambda *_: (time.sleep(1), sys.exit())); print('here', flush=True); time.sleep(60)"
+        one.start(["sh", "-c", f'{sys.executable} -c "{worker}" & trap "exit 0" TERM; wait'])
+        one.wait(lambda: "here" in one.tail(), "no worker")
+        group = one.pid()
+        process.stop([one])
+        self.assertEqual(process.living([group]), set())
+
     def test_a_process_that_took_over_the_id_is_left_alone(self):
         other = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE, start_new_session=True)
         self.addCleanup(other.communicate)
