@@ -74,8 +74,7 @@ impl Clients {
         Ok(())
     }
 
-    /// Makes one. The first write of a set of sites may have to wait for their leader: on a busy machine for longer than it is
-    /// answered within. What became of such a write is checked like that of any other whose outcome is unknown.
+    /// Makes one. The first write of a set of sites may have to wait for their leader.
     async fn make_register(
         &self,
         site: usize,
@@ -89,7 +88,7 @@ impl Clients {
             if request.verdict() == Verdict::Acknowledged {
                 return Ok(());
             }
-            if start.elapsed() > CLIENT_LIMIT {
+            if request.verdict() != Verdict::Refused || start.elapsed() > CLIENT_LIMIT {
                 return Err(format!("nothing fails, and a register is not made: {}", request.brief()));
             }
             sleep(Duration::from_millis(100)).await;
