@@ -75,10 +75,8 @@ impl Restoring {
                 self.gone.insert(map.meta.clone(), map);
             }
             Record::State { map, progress, running, condition, installing } => {
-                let ops = self.ops.remove(&map.meta).unwrap_or_default();
-                let ops = ops.iter().filter_map(|bytes| record::decode::<Operation>(bytes).ok());
-                let ops = ops.map(|op| (op.id.clone(), op));
-                let resource = Resource::restore(progress, ops);
+                let ops = self.take_operations(&map.meta);
+                let resource = Resource::restore(progress, ops.map(|op| (op.id.clone(), op)));
                 let meta = map.meta.clone();
                 self.entries
                     .insert(meta, Entry { running, condition, installing, ..Entry::new(map, resource) });
@@ -97,6 +95,12 @@ impl Restoring {
                 self.ordered.insert(meta, entry);
             }
         }
+    }
+
+    /// Takes the operations that came before their resource. One that was left out would be lost without a word.
+    fn take_operations(&mut self, meta: &Meta) -> impl Iterator<Item = Operation> + use<> {
+        let ops = self.ops.remove(meta).unwrap_or_default();
+        ops.into_iter().map(|bytes| record::decode(&bytes).expect("it was encoded here"))
     }
 
     fn add_operation(&mut self, op: Operation) {

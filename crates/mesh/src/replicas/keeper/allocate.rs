@@ -155,7 +155,7 @@ impl Keeper {
     fn ask_for_given(&self, range: MetaRange, slice: Slice) {
         let (core, news, here) = (Rc::clone(&self.core), self.news.clone(), self.here.clone());
         let question = Question { from: slice.from, end: slice.end() };
-        let question = Bytes::from(postcard::to_allocvec(&question).unwrap_or_default());
+        let question = Bytes::from(postcard::to_allocvec(&question).expect("two numbers, into memory"));
         let own = self.highest(slice.from, slice.end());
         spawn_local(async move {
             let state = core.state();
@@ -172,8 +172,9 @@ impl Keeper {
             let end = Instant::now() + LONGEST_QUESTION;
             while let Ok(Some(said)) = timeout_at(end, asking.join_next()).await {
                 let Ok(Some((StatusCode::OK, said))) = said else { continue };
-                let said = <[u8; 8]>::try_from(&*said).map(u64::from_le_bytes).unwrap_or_default();
-                highest = highest.max(said);
+                // A site that says anything else is one that does not answer.
+                let Ok(said) = <[u8; 8]>::try_from(&*said) else { continue };
+                highest = highest.max(u64::from_le_bytes(said));
             }
             let _ = news.send(News::KnownGiven { range, highest });
         });
