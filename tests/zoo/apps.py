@@ -155,11 +155,32 @@ class Application:
         equal(self.read(three.url, first), None, "what was removed while its site was killed")
         self.remove(three.url, second)
         self.until_equal(world, [])
+        self.copied(world)
         return "yes"
 
-    def until_equal(self, world, items):
-        """Each site's own application has these items, and nothing waits any more."""
-        for site in world.sites:
+    def copied(self, world):
+        """A site that had none is given the state of another, and so is one where somebody changed the item by hand."""
+        one, two, three = world.sites
+        item = self.make(one.url, "copied", "once", "Site1 & Site2")
+        self.until_equal(world, [("copied", "once")], [one, two])
+        equal(self.all(three.direct), [], "what is at the third site before it has a replica")
+        shown = json.loads(one.command("replicas", "list", "--json"))["replicas"]
+        (name,) = [replica["resource"] for replica in shown if not replica["deleted"]]
+        one.command("replicas", "extend", name, "--to", "Site3", "--wait")
+        self.until_equal(world, [("copied", "once")])
+        self.change(three.direct, self.own(three, "copied", item), "by hand")
+        three.command("replicas", "repair", name, "--from", "Site1")
+        self.until_equal(world, [("copied", "once")])
+        self.remove(two.url, item)
+        self.until_equal(world, [])
+
+    def own(self, site, name, item):
+        """What a site's application calls the item that clients call so."""
+        return item
+
+    def until_equal(self, world, items, sites=None):
+        """The application of each site, or of these, has these items, and nothing waits any more."""
+        for site in sites or world.sites:
             until(f"{site.name} has {items}", lambda site=site: self.all(site.direct) == items)
         for site in world.sites:
             until(f"nothing waits at {site.name}", lambda site=site: not self.waiting(site))
@@ -335,11 +356,87 @@ class Radicale(Application):
         return refused(answer)
 
 
-class JsonServer(Application):
-    """json-server, which counts: both sites give the id 1 to something else. The client is any HTTP client."""
+class JsonItems(Application):
+    """Items are JSON documents of one collection, by any HTTP client."""
+
+    # Where the items are.
+    collection = None
+
+    def document(self, body):
+        """What of an answer has one item, or all."""
+        return json.loads(body)
+
+    def asked(self, method, url, scope, document=None):
+        body = None if document is None else json.dumps(document)
+        scoped = self.scoped(scope) if scope else {}
+        return ask(url, method, body, Content_Type="application/json", **self.headers(), **scoped)
+
+    def made(self, answer):
+        """Whether something was made."""
+        return answer.status == 201
+
+    def absent(self, answer):
+        """Whether there is no such item."""
+        return answer.status == 404
+
+    def make(self, url, name, text, scope=None):
+        answer = self.asked("POST", url + self.collection, scope, {"name": name, "text": text})
+        equal(self.made(answer), True, f"making {name}: {answer}")
+        return self.document(answer.body)["id"]
+
+    def change(self, url, item, text, scope=None):
+        answer = self.asked("PATCH", f"{url}{self.collection}/{item}", scope, {"text": text})
+        equal(answer.status, 200, f"changing {item}: {answer}")
+
+    def remove(self, url, item, scope=None):
+        answer = self.asked("DELETE", f"{url}{self.collection}/{item}", scope)
+        equal(answer.status in (200, 204), True, f"removing {item}: {answer}")
+
+    def read(self, url, item, scope=None):
+        answer = self.asked("GET", f"{url}{self.collection}/{item}", scope)
+        # Archipel says 404 of what it knows to be gone, whatever the application says.
+        if answer.status == 404 or self.absent(answer):
+            return None
+        equal(answer.status, 200, f"reading {item}: {answer}")
+        return self.document(answer.body)["text"]
+
+    def all(self, url, scope=None):
+        items = self.document(self.asked("GET", url + self.collection, scope).body)
+        return sorted((item["name"], item["text"]) for item in items)
+
+    def own(self, site, name, item):
+        items = self.document(self.asked("GET", site.direct + self.collection, None).body)
+        (own,) = [item["id"] for item in items if item["name"] == name]
+        return own
+
+    def ids(self, world):
+        """Each application calls the shared item by a number that it gives to another item elsewhere."""
+        one, two, _ = world.sites
+        alone = {site: [self.make(site.url, f"{site.name} {n}", "alone") for n in range(count)] for site, count in ((one, 1), (two, 2))}
+        shared = self.make(one.url, "shared", "once", "Site1 & Site2")
+        until("the second site has it", lambda: ("shared", "once") in self.all(two.direct))
+        for site in (one, two):
+            own = self.own(site, "shared", shared)
+            equal(own == shared, False, "whether clients see the service's own number")
+            equal(self.read(site.url, shared), "once", f"the shared item at {site.name}")
+            equal(self.read(site.url, own), None, f"the service's own number for it at {site.name}")
+            for item in alone[site]:
+                equal(self.read(site.url, item), "alone", f"item {item} of {site.name} alone")
+        self.remove(two.url, alone[two][0])
+        for site in (one, two):
+            equal(self.read(site.url, shared), "once", "the shared item, after a local one was removed")
+        self.remove(two.url, alone[two][1])
+        self.remove(one.url, alone[one][0])
+        self.remove(one.url, shared)
+        until("both are empty", lambda: not self.all(one.direct) and not self.all(two.direct))
+        return "yes"
+
+
+class JsonServer(JsonItems):
+    """json-server, which counts: both sites give the id 1 to something else."""
 
     title, service, profile = "json-server", "posts", "json-server"
-    alive = "/posts"
+    alive = collection = "/posts"
 
     def cannot_run(self):
         return None if (NODE / "json-server").is_dir() else "json-server is not installed in ZOO_NODE"
@@ -351,59 +448,65 @@ class JsonServer(Application):
         program = NODE / "json-server" / "lib" / "cli" / "bin.js"
         return ["node", program, "--host", "127.0.0.1", "--port", str(port), "--quiet", database], {}
 
-    def asked(self, method, url, scope, document=None):
-        body = None if document is None else json.dumps(document)
-        scoped = self.scoped(scope) if scope else {}
-        return ask(url, method, body, Content_Type="application/json", **scoped)
-
-    def make(self, url, name, text, scope=None):
-        answer = self.asked("POST", f"{url}/posts", scope, {"name": name, "text": text})
-        equal(answer.status, 201, f"making {name}: {answer}")
-        return json.loads(answer.body)["id"]
-
-    def change(self, url, item, text, scope=None):
-        answer = self.asked("PATCH", f"{url}/posts/{item}", scope, {"text": text})
-        equal(answer.status, 200, f"changing {item}: {answer}")
-
-    def remove(self, url, item, scope=None):
-        equal(self.asked("DELETE", f"{url}/posts/{item}", scope).status, 200, f"removing {item}")
-
-    def read(self, url, item, scope=None):
-        answer = self.asked("GET", f"{url}/posts/{item}", scope)
-        if answer.status == 404:
-            return None
-        equal(answer.status, 200, f"reading {item}: {answer}")
-        return json.loads(answer.body)["text"]
-
-    def all(self, url, scope=None):
-        posts = json.loads(self.asked("GET", f"{url}/posts", scope).body)
-        return sorted((post["name"], post["text"]) for post in posts)
-
-    def ids(self, world):
-        """Each json-server calls the shared post by a number that it gives to another post elsewhere."""
-        one, two, _ = world.sites
-        alone = {site: [self.make(site.url, f"{site.name} {n}", "alone") for n in range(count)] for site, count in ((one, 1), (two, 2))}
-        shared = self.make(one.url, "shared", "once", "Site1 & Site2")
-        until("the second site has it", lambda: ("shared", "once") in self.all(two.direct))
-        for site in (one, two):
-            posts = json.loads(ask(f"{site.direct}/posts").body)
-            (own,) = [post["id"] for post in posts if post["name"] == "shared"]
-            equal(own == shared, False, "whether clients see the service's own number")
-            equal(self.read(site.url, shared), "once", f"the shared post at {site.name}")
-            equal(self.read(site.url, own), None, f"the service's own number for it at {site.name}")
-            for item in alone[site]:
-                equal(self.read(site.url, item), "alone", f"post {item} of {site.name} alone")
-        self.remove(two.url, alone[two][0])
-        for site in (one, two):
-            equal(self.read(site.url, shared), "once", "the shared post, after a local one was removed")
-        self.remove(two.url, alone[two][1])
-        self.remove(one.url, alone[one][0])
-        self.remove(one.url, shared)
-        until("both are empty", lambda: not self.all(one.direct) and not self.all(two.direct))
-        return "yes"
-
     def looked_at(self, item):
         return ["/posts", f"/posts/{item}", "/posts/4711", "/posts?_sort=name&_limit=2"]
+
+
+class Directus(JsonItems):
+    """Directus over SQLite, which counts, and says 403 of what is not there."""
+
+    title, service, profile = "Directus", "items", "directus"
+    alive = "/server/ping"
+    collection = "/items/articles"
+    login = "Bearer zoo"
+
+    def cannot_run(self):
+        return None if (NODE / "directus").is_dir() else "directus is not installed in ZOO_NODE"
+
+    def headers(self):
+        return {"Authorization": self.login}
+
+    def command(self, directory, port):
+        program = NODE / "directus" / "cli.js"
+        environment = {
+            "KEY": "zoo",
+            "SECRET": "zoo",
+            "DB_CLIENT": "sqlite3",
+            "DB_FILENAME": str(directory / "directus.db"),
+            "ADMIN_EMAIL": "zoo@example.com",
+            "ADMIN_PASSWORD": "zoo",
+            "ADMIN_TOKEN": "zoo",
+            "HOST": "127.0.0.1",
+            "PORT": str(port),
+            "SERVE_APP": "false",
+            "TELEMETRY": "false",
+            "EXTENSIONS_PATH": str(directory),
+        }
+        start = f'node "{program}" bootstrap && exec node "{program}" start'
+        return ["sh", "-c", start], environment
+
+    def set_up(self, site):
+        if self.asked("GET", f"{site.direct}/collections/articles", None).status == 200:
+            return
+        fields = [
+            {"field": "id", "type": "integer", "schema": {"is_primary_key": True, "has_auto_increment": True}},
+            {"field": "name", "type": "string", "schema": {}},
+            {"field": "text", "type": "string", "schema": {}},
+        ]
+        articles = {"collection": "articles", "schema": {}, "meta": {}, "fields": fields}
+        equal(self.asked("POST", f"{site.direct}/collections", None, articles).status, 200, "making the collection")
+
+    def document(self, body):
+        return json.loads(body)["data"]
+
+    def made(self, answer):
+        return answer.status == 200
+
+    def absent(self, answer):
+        return answer.status == 403
+
+    def looked_at(self, item):
+        return [f"{self.collection}/{item}", self.collection, f"{self.collection}/4711", f"{self.collection}?sort=name&limit=2"]
 
 
 class Registry(Application):
@@ -539,4 +642,10 @@ class Registry(Application):
         return refused(answer)
 
 
-APPLICATIONS = {"json-server": JsonServer, "registry": Registry, "kinto": Kinto, "radicale": Radicale}
+APPLICATIONS = {
+    "json-server": JsonServer,
+    "directus": Directus,
+    "registry": Registry,
+    "kinto": Kinto,
+    "radicale": Radicale,
+}

@@ -281,7 +281,7 @@ impl<'a> Comparison<'a> {
                 self.differs(format!("GET {path}: the id is not at `{}`: {hint}", kind.id));
             }
         }
-        let fields = document.pointer(&kind.fields);
+        let fields = document.pointer(&format!("{}{}", kind.document, kind.fields));
         let Some(fields) = fields.and_then(Value::as_object) else {
             return self.differs(format!(
                 "GET {path}: `fields = \"{}\"` is no object; the document has {}",

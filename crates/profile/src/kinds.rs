@@ -47,6 +47,12 @@ pub struct Kind {
     /// The member of a document that patches have their fields in, as a JSON pointer. The root without it.
     #[serde(default)]
     pub fields: String,
+    /// The member of an answer that has what writes send bare, as a JSON pointer. Answers have no envelope without it.
+    #[serde(default)]
+    pub document: String,
+    /// Statuses by which its service says, beside 404 and 410, that there is none of that name.
+    #[serde(default)]
+    pub absent: Vec<u16>,
     /// What is below it and must be copied too: read by GET, written by PUT.
     #[serde(default)]
     pub parts: Vec<String>,
@@ -216,8 +222,11 @@ impl Kind {
         if pointers.into_iter().any(|pointer| !pointer.starts_with('/')) {
             return Some("a JSON pointer starts with `/`");
         }
-        if !self.fields.is_empty() && !self.fields.starts_with('/') {
+        if [&self.fields, &self.document].iter().any(|at| !at.is_empty() && !at.starts_with('/')) {
             return Some("a JSON pointer starts with `/`");
+        }
+        if let Some(why) = self.envelope_fault() {
+            return Some(why);
         }
         if self.ids.is_some() && self.named_by != NamedBy::Service {
             return Some(
@@ -243,6 +252,25 @@ impl Kind {
             return Some("a patch sets either one `field` or the `members` of its body");
         }
         self.probe_fault().or_else(|| self.operations.iter().find_map(|own| own.fault(&self.generated)))
+    }
+
+    /// What is wrong with answers that look otherwise than what is written, and with statuses of what is not there.
+    fn envelope_fault(&self) -> Option<&'static str> {
+        let shown_is_written = self.named_by == NamedBy::Body
+            || self.json_patch.is_some()
+            || !self.elements.is_empty()
+            || matches!(self.probe, Some(Probe::Marker(_)));
+        if !self.document.is_empty() && shown_is_written {
+            return Some(
+                "`document` is for writes without the envelope of answers: not with `named_by = \"body\"`, `json_patch`, \
+                 `elements` or a `probe` by a marker",
+            );
+        }
+        let of_others = |status: &u16| !(400..=499).contains(status) || matches!(status, 401 | 408 | 429);
+        self.absent
+            .iter()
+            .any(of_others)
+            .then_some("`absent` has statuses from 400 to 499; 401, 408 and 429 say nothing of what is there")
     }
 
     /// What is wrong with how it is found out whether one was made.
@@ -276,10 +304,17 @@ impl Kind {
         self.own(method, below)?.probe.as_ref()
     }
 
-    /// A place in the document of one, as a list's items have it.
+    /// A place in an answer that shows one, as a list's items have it, and writes without an envelope.
     #[must_use]
     pub fn in_item<'p>(&self, pointer: &'p str) -> &'p str {
-        pointer.strip_prefix(&self.fields).filter(|rest| rest.starts_with('/')).unwrap_or(pointer)
+        let envelope = if self.document.is_empty() { &self.fields } else { &self.document };
+        pointer.strip_prefix(envelope.as_str()).filter(|rest| rest.starts_with('/')).unwrap_or(pointer)
+    }
+
+    /// Whether its service says with this status that there is none of that name.
+    #[must_use]
+    pub fn is_absence(&self, status: u16) -> bool {
+        matches!(status, 404 | 410) || self.absent.contains(&status)
     }
 
     /// What the profile says of a write.
@@ -516,6 +551,31 @@ mod tests {
             (keyed.in_item("/x/id"), keyed.in_item("/y"), marked.in_item("/op")),
             ("/id", "/y", "/op")
         );
+    }
+
+    #[test]
+    fn answers_may_have_an_envelope_and_statuses_of_their_own() {
+        let parsed =
+            kinds("[[kinds]]\nname = 'x'\npath = '/x'\nid = '/data/id'\ndocument = '/data'\nabsent = [403]");
+        let kind = &parsed.0[0];
+        assert_eq!(
+            (kind.fault(), kind.in_item("/data/id"), kind.in_item("/database")),
+            (None, "/id", "/database")
+        );
+        assert!(
+            kind.is_absence(403) && kind.is_absence(404) && kind.is_absence(410) && !kind.is_absence(400)
+        );
+        for (text, says) in [
+            ("document = 'data'", "starts with `/`"),
+            ("document = '/data'\nnamed_by = 'body'", "without the envelope"),
+            ("document = '/data'\njson_patch = 'x/y'", "without the envelope"),
+            ("absent = [500]", "from 400 to 499"),
+            ("absent = [401]", "from 400 to 499"),
+        ] {
+            let kinds = kinds(&format!("[[kinds]]\nname = 'x'\npath = '/x'\n{text}"));
+            let fault = kinds.0[0].fault();
+            assert!(fault.as_ref().is_some_and(|fault| fault.contains(says)), "{text}: {fault:?}");
+        }
     }
 
     #[test]

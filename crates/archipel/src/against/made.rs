@@ -1,5 +1,6 @@
 //! What is only known by making something: allowed by whoever asks for it.
 
+use profile::Kind;
 use serde_json::Value;
 
 use super::shape::{members, pointer_to};
@@ -40,17 +41,20 @@ impl Comparison<'_> {
                 id.to_owned()
             }
         };
-        self.delete(&format!("{}/{id}", collection.trim_end_matches('/')));
+        self.delete(kind, &format!("{}/{id}", collection.trim_end_matches('/')));
     }
 
-    fn delete(&mut self, path: &str) {
+    fn delete(&mut self, kind: &Kind, path: &str) {
         match (self.ask)("DELETE", path, None).map(|seen| seen.status) {
             Ok(200..=299) => {}
             Ok(status) => return self.differs(format!("DELETE {path}: {status}: delete it yourself")),
             Err(why) => return self.unknown(format!("DELETE {path}: {why}: look whether it is there")),
         }
         match (self.ask)("GET", path, None).map(|seen| seen.status) {
-            Ok(404 | 410) => self.fits(format!("DELETE {path}: it is gone")),
+            Ok(status) if kind.is_absence(status) => self.fits(format!("DELETE {path}: it is gone")),
+            Ok(status @ 400..=499) => self.differs(format!(
+                "DELETE {path}: a GET is a {status}: write `absent = [{status}]` if its service says so of what is not there"
+            )),
             Ok(status) => self.differs(format!(
                 "DELETE {path}: a GET is still {status}: write `deletion = \"absent\"` if it goes later"
             )),

@@ -151,12 +151,20 @@ impl Declared {
     /// Ids are in one document.
     fn document(&mut self, kind: &Kind, collection: &Name) {
         let own = self.of_collection(collection);
-        self.place(&kind.id, own);
+        self.place_in_document(kind, &kind.id, &own);
         for (pointer, other) in &kind.refs {
             let owner = self.of_kind(other);
-            self.place(pointer, owner);
+            self.place_in_document(kind, pointer, &owner);
         }
         self.parameters_of(kind);
+    }
+
+    /// The same place in answers, and in writes, which may have no envelope.
+    fn place_in_document(&mut self, kind: &Kind, pointer: &str, owner: &Owner) {
+        self.place(pointer, owner.clone());
+        if !kind.document.is_empty() {
+            self.place(kind.in_item(pointer), owner.clone());
+        }
     }
 
     fn parameters_of(&mut self, kind: &Kind) {

@@ -269,7 +269,7 @@ pub(super) async fn release(core: Rc<Core>, shape: Shape, local: Name) -> bool {
     }
 }
 
-/// A representation without what each site's service makes up itself.
+/// A representation without what each site's service makes up itself, and without the envelope that writes do not have.
 pub(super) fn portable(document: &[u8], kind: &Kind) -> Bytes {
     let Some(mut value) = Exact::read(document) else { return Bytes::copy_from_slice(document) };
     for pointer in kind.generated.iter().chain([&kind.id]) {
@@ -277,5 +277,6 @@ pub(super) fn portable(document: &[u8], kind: &Kind) -> Bytes {
             members.remove(&last);
         }
     }
-    Bytes::from(value.to_string())
+    let written = if kind.document.is_empty() { Some(&mut value) } else { value.at(&kind.document) };
+    written.map_or_else(|| Bytes::copy_from_slice(document), |written| Bytes::from(written.to_string()))
 }

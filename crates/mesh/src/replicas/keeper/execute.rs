@@ -207,7 +207,9 @@ impl Job {
         let target = target(state, kept, own.as_ref(), self.chosen, (&ids, declared.as_ref()));
         let written = replay::replay(kept, &self.operation.class, how, &target)?.body;
         let written: Value = serde_json::from_slice(&written).ok()?;
-        replay::agrees(&written, &serde_json::from_slice(found).ok()?)
+        let found: Value = serde_json::from_slice(found).ok()?;
+        let envelope = target.kind.map_or("", |kind| &kind.document);
+        replay::agrees(&written, found.pointer(envelope)?)
     }
 
     pub(super) async fn kept(&self) -> Option<Kept> {
@@ -440,6 +442,7 @@ async fn open(
     let uri = uri.ok_or(Sent::No)?;
     let replay = Replay { uri, ..replay };
     let makes = !matches!(replay.method, Method::GET | Method::HEAD | Method::DELETE);
+    let read = (replay.method == Method::GET).then(|| plain(replay.uri.path()).into_owned());
     let (credentials, replay) =
         as_archipel(core, state, name.service(), name, replay, on_behalf_of).await.map_err(|_| Sent::No)?;
     if makes && on_behalf_of.is_none() && is_by_login(state, name.service()) {
@@ -453,11 +456,20 @@ async fn open(
     }
     let asked = head.headers.clone();
     let answer = Box::pin(leg::local(core, state, &own, head, stored.unwrap_or(body), None, None)).await;
-    let answer = answer.map_err(|failure| failure.sent)?;
+    let mut answer = answer.map_err(|failure| failure.sent)?;
     if answer.status() == StatusCode::UNAUTHORIZED {
         identity::ended(core, &asked);
     }
+    if read.is_some_and(|path| is_absence(state, name.service(), &path, answer.status())) {
+        *answer.status_mut() = StatusCode::NOT_FOUND;
+    }
     Ok(answer)
+}
+
+/// Whether an answer to a read of one resource, or of something below it, says in its service's own way that it is not there.
+fn is_absence(state: &State, service: &str, path: &str, status: StatusCode) -> bool {
+    let items = state.settings().profile.kinds.items(service, path);
+    items.first().is_some_and(|item| item.kind.is_absence(status.as_u16()))
 }
 
 /// An address for the service here.

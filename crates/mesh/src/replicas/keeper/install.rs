@@ -320,8 +320,11 @@ impl Installer<'_> {
         for method in [Method::PUT, Method::PATCH] {
             match self.ask(method, &path, Some(b"application/json"), document.clone()).await {
                 Some(status) if is_done(status) => return Ok(local),
-                Some(404 | 410) => return self.create(document, kind).await,
-                Some(400 | 405 | 409 | 415 | 422 | 501) => {}
+                // Some services say so of methods that they do not have, too.
+                Some(404 | 410) if is_absent(self.core, self.state, self.name, &path).await => {
+                    return self.create(document, kind).await;
+                }
+                Some(400 | 404 | 405 | 409 | 410 | 415 | 422 | 501) => {}
                 Some(_) | None => return Err(Unfinished::Failed),
             }
         }
