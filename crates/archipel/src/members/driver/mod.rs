@@ -265,7 +265,7 @@ impl Driver {
     }
 
     fn carry_out(&mut self, effects: Vec<Effect>) {
-        let mut changed = false;
+        let (mut changed, mut lines) = (false, Vec::new());
         for effect in effects {
             match effect {
                 Effect::Send { to, site, bytes } => self.send(&to, site.as_ref(), &bytes),
@@ -276,11 +276,18 @@ impl Driver {
                     // A statement that is not the operator's is a lie of another site's: nothing happens.
                     let _ = self.revoke(&statement);
                 }
-                Effect::Notice(notice) => self.notice(&notice),
+                Effect::Notice(notice) => {
+                    self.hurry_link(&notice);
+                    lines.push(notice_line(&notice));
+                }
             }
         }
         if changed {
             self.publish();
+        }
+        // After the snapshot: a reader of a line finds what it says in `archipel sites`.
+        for line in lines {
+            (self.start.say)(&line);
         }
     }
 
@@ -311,7 +318,8 @@ impl Driver {
         }
     }
 
-    fn notice(&mut self, notice: &Notice) {
+    /// Has the link look at once at a site of which there is news.
+    fn hurry_link(&mut self, notice: &Notice) {
         if let Notice::Joined(site) | Notice::Back(site) = notice {
             self.has_met(site, None);
         }
@@ -325,23 +333,26 @@ impl Driver {
             // The link finds out at once, not at its next probe.
             mesh.hurry(site);
         }
-        let line = match notice {
-            Notice::Joined(site) => format!("{site} has joined"),
-            Notice::Left(site) => format!("{site} has left"),
-            Notice::Suspected(site) => format!("{site} does not answer; it has some seconds to object"),
-            Notice::Dead(site) => format!("{site} is dead: it did not object"),
-            Notice::Back(site) => format!("{site} is back"),
-            Notice::Unreachable(site) => format!("{site} is alive, but cannot be reached from here"),
-            Notice::Reachable(site) => format!("{site} can be reached again"),
-            Notice::Revoked(site) => format!("the identity of {site} is revoked"),
-            Notice::NameTaken(site) => format!("another identity claims to be {site}, and was refused"),
-            Notice::Full(name) => format!("there is no room for {name:?}: too many sites or zones"),
-            Notice::FromTheFuture(name) => {
-                format!("a change of {name:?} has a time in the future, and was refused: check the clocks")
-            }
-            Notice::Objected => "other sites believed this one dead: it objected".to_owned(),
-        };
-        (self.start.say)(&line);
+    }
+}
+
+/// The line of the log that tells `notice`.
+fn notice_line(notice: &Notice) -> String {
+    match notice {
+        Notice::Joined(site) => format!("{site} has joined"),
+        Notice::Left(site) => format!("{site} has left"),
+        Notice::Suspected(site) => format!("{site} does not answer; it has some seconds to object"),
+        Notice::Dead(site) => format!("{site} is dead: it did not object"),
+        Notice::Back(site) => format!("{site} is back"),
+        Notice::Unreachable(site) => format!("{site} is alive, but cannot be reached from here"),
+        Notice::Reachable(site) => format!("{site} can be reached again"),
+        Notice::Revoked(site) => format!("the identity of {site} is revoked"),
+        Notice::NameTaken(site) => format!("another identity claims to be {site}, and was refused"),
+        Notice::Full(name) => format!("there is no room for {name:?}: too many sites or zones"),
+        Notice::FromTheFuture(name) => {
+            format!("a change of {name:?} has a time in the future, and was refused: check the clocks")
+        }
+        Notice::Objected => "other sites believed this one dead: it objected".to_owned(),
     }
 }
 
