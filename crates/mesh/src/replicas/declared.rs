@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::Method;
+use http::header::LOCATION;
+use http::{Method, StatusCode, response};
 use ids::{Direction, Found, Placed, PlacedTable, Places, PlacesRewriter, Refused};
 use profile::{Kind, Kinds, Next};
 use replica::Meta;
@@ -41,6 +42,10 @@ pub(crate) struct Declared {
     places: Places,
     owners: Vec<Owner>,
     parameters: BTreeMap<String, Owner>,
+    /// The collection in which a request may make something.
+    makes: Option<Name>,
+    /// This is the answer that it was made.
+    made: bool,
 }
 
 /// Why a request cannot be given to the service here.
@@ -126,7 +131,30 @@ impl Declared {
             places: Places::default(),
             owners: Vec::new(),
             parameters: BTreeMap::new(),
+            makes: None,
+            made: false,
         }
+    }
+
+    /// The same for an answer with this head. What a 201 says was made has an id of the service's own, also where a replica had
+    /// it: that one is gone from the service.
+    pub(crate) fn answered(mut self, head: &response::Parts) -> Declared {
+        self.made = head.status == StatusCode::CREATED;
+        let address =
+            head.headers.get(LOCATION).filter(|_| self.made).and_then(|address| address.to_str().ok());
+        if let (Some(address), Some(collection)) = (address, self.makes.clone()) {
+            let path = address.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
+            let (above, id) = path.rsplit_once('/').unwrap_or_default();
+            let id = plain(id);
+            if above.ends_with(collection.path().trim_end_matches('/'))
+                && let Some(tables) = Arc::make_mut(&mut self.tables).get_mut(&collection)
+                && let Found::Mapped(meta) = tables.find(&id, Direction::ToClient)
+            {
+                self.known.give_anew(collection.with_id(&id));
+                tables.remove(&meta);
+            }
+        }
+        self
     }
 
     fn kinds(&self) -> &Kinds {
@@ -177,6 +205,7 @@ impl Declared {
     /// Ids are in a list; what a POST there answers, and takes, is one document.
     fn collection(&mut self, kind: &Kind, collection: &Name, method: &Method, path: &str) {
         if *method == Method::POST {
+            self.makes = Some(collection.clone());
             return self.document(kind, collection);
         }
         let own = self.of_collection(collection);
@@ -241,6 +270,10 @@ impl Declared {
             Owner::Address => Found::Unknown,
             Owner::Collection(collection, table) => {
                 let found = table.find(id, direction);
+                if self.made && direction == Direction::ToClient && matches!(found, Found::Mapped(_)) {
+                    self.known.give_anew(collection.with_id(id));
+                    return Found::Unknown;
+                }
                 let is_meta = || table.find(id, Direction::ToService) != Found::Unknown;
                 if found == Found::Unknown && direction == Direction::ToClient && is_meta() {
                     // The service has something of its own by the name that a replicated resource has for clients.

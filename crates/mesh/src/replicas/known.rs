@@ -47,6 +47,13 @@ pub(crate) struct Place {
     pub(crate) deleted: bool,
 }
 
+impl Place {
+    /// Whether clients find it no more, though the service here has yet to execute its deletion.
+    pub(crate) fn is_gone_for_clients(&self) -> bool {
+        self.deleted && self.level == Level::Eventual
+    }
+}
+
 /// How much the service here shows of what it executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Shown {
@@ -92,6 +99,8 @@ struct Names {
     common: BTreeSet<Arc<Place>>,
     /// Local names that are not the name for clients.
     hidden: HashSet<Name>,
+    /// The resources that have those which a service may give again: no UUIDs. What is no replicated resource has itself.
+    holders: HashMap<Name, Name>,
     /// The ids of the same, for what is rewritten.
     table: Table,
     /// Those of the ids that are no UUIDs, by collections: they are replaced where they are declared only.
@@ -127,6 +136,36 @@ impl Names {
             // Any other text may be something else where it is found.
             let table = Arc::make_mut(&mut self.scoped).entry(name.with_id("")).or_default();
             let _ = table.insert(name.id(), local.id());
+        }
+    }
+
+    /// Whether the service here has given this local name of a resource to another one since.
+    fn is_anothers(&self, name: &Name, local: &Name) -> bool {
+        self.holders.get(local).is_some_and(|holder| holder != name)
+    }
+
+    /// The service here has this resource as `local`. It gave that name before to what it has no more, if to anything: but not to
+    /// what was deleted.
+    fn hold(&mut self, name: &Name, local: Name) {
+        if !is_uuid(local.id()) {
+            let deleted = |name: &Name| self.places.get(name).is_some_and(|place| place.common.deleted);
+            match self.holders.get(&local).filter(|holder| *holder != name).cloned() {
+                Some(holder) if deleted(name) && !deleted(&holder) => return,
+                Some(holder) => self.unmap(&holder),
+                None => {}
+            }
+            self.holders.insert(local.clone(), name.clone());
+        }
+        self.map(name, &local);
+        self.hidden.insert(local);
+    }
+
+    /// The service here has this resource as `local` no more.
+    fn let_go(&mut self, name: &Name, local: &Name) {
+        if !self.is_anothers(name, local) || self.holders.get(local) == Some(local) {
+            self.holders.remove(local);
+            self.hidden.remove(local);
+            self.unmap(name);
         }
     }
 
@@ -197,7 +236,11 @@ impl Known {
         let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
         let Some(names) = services.get(name.service()) else { return Seen::Ordinary };
         match names.places.get(name) {
-            Some(place) => Seen::Replicated(place.place()),
+            Some(place) => {
+                let mut place = place.place();
+                place.local = place.local.filter(|local| !names.is_anothers(name, local));
+                Seen::Replicated(place)
+            }
             None if names.hidden.contains(name) => Seen::Hidden,
             None => Seen::Ordinary,
         }
@@ -241,9 +284,9 @@ impl Known {
         self.until(name, |place| place.shown.whole).await
     }
 
-    /// Waits until the service here has executed the deletion of a resource that is deleted: then its name is free.
+    /// Waits until the service here has executed the deletion of a resource that clients find no more: then its name is free.
     pub(crate) async fn until_deleted(&self, name: &Name) {
-        self.until(name, |place| !place.deleted).await;
+        self.until(name, |place| !place.is_gone_for_clients()).await;
     }
 
     /// Waits until this is so of a resource; nothing where that is not known any more.
@@ -257,6 +300,23 @@ impl Known {
                 place => return place,
             }
         }
+    }
+
+    /// The service here made something of its own by the local name of a replica.
+    pub(crate) fn give_anew(&self, local: Name) {
+        let mut services = self.services.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(names) = services.get_mut(local.service()) else { return };
+        if names.hidden.remove(&local)
+            && let Some(holder) = names.holders.insert(local.clone(), local)
+        {
+            names.unmap(&holder);
+        }
+    }
+
+    /// Whether the service here has given the name of a replica to another resource since: what had it is gone.
+    pub(crate) fn is_anothers(&self, name: &Name, local: &Name) -> bool {
+        let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
+        services.get(name.service()).is_some_and(|names| names.is_anothers(name, local))
     }
 
     /// Whether some user has a replicated resource at this path. With none it is those of any path that counts.
@@ -394,12 +454,10 @@ impl Known {
         let before = before.and_then(|before| before.local).filter(|before| before != name);
         if before != local {
             if let Some(before) = before {
-                names.hidden.remove(&before);
-                names.unmap(name);
+                names.let_go(name, &before);
             }
             if let Some(local) = local {
-                names.map(name, &local);
-                names.hidden.insert(local);
+                names.hold(name, local);
             }
         }
         let with_some = services.iter().filter(|(_, names)| !names.places.is_empty());
@@ -436,6 +494,60 @@ mod tests {
         assert!(known.may_have("image"));
         known.set(&names[1], None);
         assert!(!known.may_have("image"));
+    }
+
+    #[test]
+    fn a_number_that_is_given_again_is_the_later_resources() {
+        let known = Known::default();
+        let [first, second, number] =
+            ["900", "901", "12"].map(|id| Name::new("rest", &format!("/posts/{id}")));
+        let place = |deleted| Place {
+            level: Level::Weak,
+            members: BTreeSet::new(),
+            local: Some(number.clone()),
+            chosen: false,
+            readable: true,
+            unconfirmed: BTreeSet::new(),
+            shown: Shown { whole: true, erasures: 0 },
+            deleted,
+        };
+        let number_of = |name: &Name| {
+            let tables = known.scoped("rest")?;
+            let table = tables.get(&name.with_id(""))?;
+            Some(table.find(name.id(), ids::Direction::ToService))
+        };
+        let is_seconds = || {
+            assert_eq!(known.place(&first).and_then(|place| place.local), None);
+            assert_eq!(known.place(&second).and_then(|place| place.local), Some(number.clone()));
+            assert_eq!(number_of(&second), Some(ids::Found::Mapped("12".to_owned())));
+            assert_eq!(known.look_up(&number), Seen::Hidden);
+            assert!(known.is_anothers(&first, &number) && !known.is_anothers(&second, &number));
+        };
+        known.set(&first, Some(place(false)));
+        known.set(&second, Some(place(false)));
+        is_seconds();
+        // It says the same again, and is deleted.
+        known.set(&first, Some(place(true)));
+        is_seconds();
+        // After a restart they are read in any order.
+        for name in [&first, &second] {
+            known.set(name, None);
+        }
+        assert_eq!(known.look_up(&number), Seen::Ordinary);
+        known.set(&second, Some(place(false)));
+        known.set(&first, Some(place(true)));
+        is_seconds();
+        known.set(&first, None);
+        assert_eq!(known.look_up(&number), Seen::Hidden, "the other one still has it");
+        // Then the service gives it to a record of its own.
+        known.give_anew(number.clone());
+        assert_eq!(known.look_up(&number), Seen::Ordinary);
+        assert!(
+            known.is_anothers(&second, &number)
+                && number_of(&second).is_none_or(|id| id == ids::Found::Unknown)
+        );
+        known.set(&second, None);
+        assert_eq!(known.look_up(&number), Seen::Ordinary);
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl At<'_> {
             return refuse(no_level(level));
         }
         // Its service may not have let it go yet.
-        if target.place.deleted {
+        if target.place.is_gone_for_clients() {
             return Ok(hidden().into_response());
         }
         if !target.place.readable {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
-use http::{Method, Response, StatusCode};
+use http::{Method, Response, StatusCode, response};
 use http_body::{Body, Frame};
 use ids::{Condition, Direction, Etags, Refused, Rewriter, Table};
 
@@ -148,14 +148,30 @@ impl Rewriting {
 
     /// Makes an answer of the service fit for clients.
     pub(crate) fn response(&self, response: Response<AnswerBody>) -> Response<AnswerBody> {
-        let (mut head, body) = response.into_parts();
+        let (head, body) = response.into_parts();
+        self.answer(head, body, self.declared.clone())
+    }
+
+    /// Makes the answer to an ordinary request fit for clients: what it says was made is no replica.
+    pub(crate) fn ordinary_response(&self, response: Response<AnswerBody>) -> Response<AnswerBody> {
+        let (head, body) = response.into_parts();
+        let declared = self.declared.clone().map(|declared| declared.answered(&head));
+        self.answer(head, body, declared)
+    }
+
+    fn answer(
+        &self,
+        mut head: response::Parts,
+        body: AnswerBody,
+        declared: Option<Declared>,
+    ) -> Response<AnswerBody> {
         for name in URLS {
             let values: Vec<HeaderValue> = head.headers.get_all(&name).iter().cloned().collect();
             head.headers.remove(&name);
             for value in values {
                 let text = value.to_str().ok();
                 let text = text.and_then(|text| self.table.rewrite(text, Direction::ToClient).ok());
-                let text = text.map(|text| match &self.declared {
+                let text = text.map(|text| match &declared {
                     Some(declared) => declared.header(&text, Direction::ToClient).into_owned(),
                     None => text.into_owned(),
                 });
@@ -178,7 +194,7 @@ impl Rewriting {
                 .into_response();
         }
         drop_digests(&mut head.headers);
-        let declared = self.declared.as_ref().filter(|declared| !declared.is_without_places());
+        let declared = declared.filter(|declared| !declared.is_without_places());
         if body.is_end_stream() {
             return Response::from_parts(head, body);
         }

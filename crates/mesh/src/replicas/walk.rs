@@ -253,7 +253,7 @@ impl<'a> At<'a> {
         };
         let answer =
             leg::local(self.core, self.state, self.service, head, body, self.carried, speaker).await?;
-        Ok(rewriting.response(answer))
+        Ok(rewriting.ordinary_response(answer))
     }
 
     /// A write to a replicated resource: to the keeper, else to the nearest site with a replica.

@@ -1,6 +1,7 @@
 //! What the machine wants done, done.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use replica::{
@@ -327,8 +328,11 @@ impl Keeper {
         let own = self.book.own_shape(&resource, local.as_ref());
         let (spool, waits) = (self.bodies.spool.clone(), Rc::clone(&self.waits));
         let made = self.machine.is_in_service(&resource);
+        let known = Arc::clone(&self.replicas.known);
         spawn_local(async move {
             let (meta, asked) = (resource.clone(), local.clone());
+            let own_local = |local: &LocalId| !known.is_anothers(&Name::from(&meta), &Name::from(local));
+            let local = local.filter(own_local);
             let given = install::Given { meta, local, own, made, whole, waits };
             let _ = news.send(match install::install(core, vault, spool, given).await {
                 Ok((local, copied)) => {

@@ -108,6 +108,9 @@ impl Job {
         if let Err(outcome) = self.claim(&state, &kept).await {
             return outcome.into();
         }
+        if self.is_anothers() {
+            return self.refused(&kept, 404, false).into();
+        }
         let (mut head, mut body, carried) = match self.request(&state, &kept).await {
             Ok(request) => request,
             Err(said) => return said,
@@ -169,6 +172,13 @@ impl Job {
             _ if deletes && self.authority == Authority::Site => Outcome::NotExecuted,
             status => Outcome::Refused { status },
         }
+    }
+
+    /// Whether the service has given the id that this resource had to another one since: the service has it no more.
+    fn is_anothers(&self) -> bool {
+        let (meta, local) = (Name::from(&self.operation.resource), self.local.as_ref().map(Name::from));
+        let replicas = self.core.shared.replicas.as_ref();
+        local.zip(replicas).is_some_and(|(local, replicas)| replicas.known.is_anothers(&meta, &local))
     }
 
     /// Whether the service is asked as the sender asked: with the sender's credential, or without any as the sender.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use replica::{Class, Event, How, Level, LocalId, Meta, OpId, Operation, ReplicaMap, Stage};
+use replica::{Class, Event, How, LocalId, Meta, OpId, Operation, ReplicaMap, Stage};
 use scope::Site;
 use tokio::sync::oneshot;
 
@@ -40,7 +40,7 @@ impl Keeper {
             readable: self.machine.is_readable(meta),
             unconfirmed: if made { self.unconfirmed(meta, &status.map) } else { BTreeSet::new() },
             shown: crate::replicas::known::Shown { whole: self.machine.is_whole(meta), erasures: 0 },
-            deleted: status.deleted && status.map.level == Level::Eventual,
+            deleted: status.deleted,
         });
         let (known, name) = (&self.replicas.known, Name::from(meta));
         known.set(&name, place);
