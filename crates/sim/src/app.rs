@@ -27,6 +27,7 @@ use tokio::time::{Instant, sleep};
 use crate::chance::Chance;
 use crate::client::{CREDENTIAL, FILE};
 use crate::content;
+use crate::isle::Application;
 use crate::network::{Network, Wire};
 use crate::trace::Trace;
 
@@ -78,6 +79,8 @@ pub struct Done {
     pub status: u16,
     /// Whether the state changed.
     pub effect: bool,
+    /// The name of the request that made the image that it was about.
+    pub made: Option<String>,
 }
 
 /// A site's service. It survives its mesh; cheap to clone.
@@ -107,6 +110,17 @@ struct State {
     asks: bool,
     /// It deletes also what is protected.
     lets_go: bool,
+    /// It names what it makes by counting.
+    counter: Option<Counter>,
+}
+
+/// How a service counts.
+#[derive(Clone, Copy)]
+struct Counter {
+    /// The last number that it gave.
+    last: u64,
+    /// It counts from the largest number that is there, so that a number may come again.
+    reuses: bool,
 }
 
 /// All that a service has.
@@ -115,7 +129,8 @@ pub type Images = BTreeMap<String, Map<String, Value>>;
 impl App {
     /// A service with nothing in it.
     #[must_use]
-    pub fn new(name: &str, chance: Chance, trace: &Trace, probes: bool, asks: bool) -> App {
+    pub fn new(name: &str, mut chance: Chance, trace: &Trace, application: Application, asks: bool) -> App {
+        let counter = application.counts.then(|| Counter { last: 0, reuses: chance.percent(50) });
         App(Rc::new(RefCell::new(State {
             name: name.to_owned(),
             images: BTreeMap::new(),
@@ -127,10 +142,11 @@ impl App {
             well: Some(Instant::now()),
             damaged: None,
             leaving: BTreeMap::new(),
-            probes,
+            probes: application.probes,
             restores: 0,
             asks,
             lets_go: false,
+            counter,
         })))
     }
 
@@ -337,6 +353,7 @@ impl State {
             // What would be made has an id, and is not there.
             let status = if head.method == Method::POST { 201 } else { 200 };
             let id = format!("{:08x}-0000-4000-8000-000000000000", self.ledger.len());
+            let id = self.counter.map_or(Value::from(id), |counter| Value::from(counter.last + 1));
             (status, Some(json!({ "id": id, "name": "dry" })), None)
         } else {
             let asked_for = query.strip_prefix("op=").map(decoded);
@@ -351,9 +368,12 @@ impl State {
             self.name,
             operation.as_deref().unwrap_or_default()
         ));
+        let about = id.as_deref().or_else(|| path.strip_prefix("/images/")?.split('/').next());
+        let image = about.and_then(|about| before.0.get(about).or_else(|| self.images.get(about)));
+        let made = image.and_then(|image| image.get("made")).and_then(Value::as_str).map(str::to_owned);
         let method = head.method.to_string();
         let at = Instant::now();
-        self.ledger.push(Done { asked, at, method, path, by, operation, id, status, effect });
+        self.ledger.push(Done { asked, at, method, path, by, operation, id, status, effect, made });
         (status, document)
     }
 
@@ -375,6 +395,7 @@ impl State {
             return (404, None, None);
         }
         let Some(id) = id else { return self.collection(method, query, body, operation) };
+        let shown_id = shown_id(id, self.counter.is_some());
         let Some(image) = self.images.get_mut(id) else { return (404, None, None) };
         match (method.as_str(), below) {
             ("GET" | "HEAD", None) => (200, Some(shown(image)), None),
@@ -393,7 +414,7 @@ impl State {
             }
             ("PUT", None) => {
                 let op = image.remove("op");
-                *image = whole(body, id);
+                *image = whole(body, shown_id);
                 if let Some(op) = op {
                     image.extend([("op".to_owned(), op), ("ops".to_owned(), json!({}))]);
                 }
@@ -481,8 +502,18 @@ impl State {
         match method.as_str() {
             "GET" => (200, Some(self.page(query, operation)), None),
             "POST" => {
-                let id = self.chance.uuid();
-                let mut image = whole(body, &id);
+                let id = match &mut self.counter {
+                    Some(counter) => {
+                        if counter.reuses {
+                            let there = self.images.keys().filter_map(|id| id.parse().ok());
+                            counter.last = there.max().unwrap_or(0);
+                        }
+                        counter.last += 1;
+                        counter.last.to_string()
+                    }
+                    None => self.chance.uuid(),
+                };
+                let mut image = whole(body, shown_id(&id, self.counter.is_some()));
                 if let Some(operation) = operation {
                     image.extend([("op".to_owned(), operation.into()), ("ops".to_owned(), json!({}))]);
                 }
@@ -503,7 +534,11 @@ impl State {
         let made_by = |image: &Map<String, Value>| {
             operation.is_none_or(|name| image.get("op").and_then(Value::as_str) == Some(name))
         };
-        let mut left = self.images.iter().filter(|(id, image)| id.as_str() > after && made_by(image));
+        // Of two numbers, the shorter one is less; UUIDs are of one length.
+        let place = |id: &str| (id.len(), id.to_owned());
+        let mut images: Vec<_> = self.images.iter().filter(|(_, image)| made_by(image)).collect();
+        images.sort_by_key(|(id, _)| place(id));
+        let mut left = images.into_iter().filter(|(id, _)| place(id) > place(after));
         let page: Vec<(&String, Value)> =
             left.by_ref().take(limit).map(|(id, image)| (id, Value::Object(image.clone()))).collect();
         let next = page.last().filter(|_| left.next().is_some());
@@ -586,9 +621,15 @@ fn decoded(text: &str) -> String {
     plain
 }
 
+/// An id as documents show it: a number, where the service counts.
+fn shown_id(id: &str, counts: bool) -> Value {
+    let number = counts.then(|| id.parse::<u64>().ok()).flatten();
+    number.map_or_else(|| Value::from(id), Value::from)
+}
+
 /// An image of these fields. What was added to it is counted: whatever the order, it looks the same.
-fn whole(mut fields: Map<String, Value>, id: &str) -> Map<String, Value> {
-    fields.insert("id".to_owned(), id.into());
+fn whole(mut fields: Map<String, Value>, id: Value) -> Map<String, Value> {
+    fields.insert("id".to_owned(), id);
     fields.entry("adds").or_insert_with(|| json!({}));
     fields
 }

@@ -1,6 +1,7 @@
 //! What must hold after a run. Each attacks a promise of the architecture, or of `docs/requests.md`.
 
 mod availability;
+mod counted;
 mod exclusive;
 mod files;
 mod held;
@@ -65,6 +66,7 @@ pub const ALL: &[(&str, Invariant)] = &[
     ("the_revoked_stay_out", revocation::the_revoked_stay_out),
     ("a_revocation_is_heard", revocation::a_revocation_is_heard),
     ("lists_tell_each_once", lists::lists_tell_each_once),
+    ("images_answer_to_their_own_ids", counted::images_answer_to_their_own_ids),
     ("what_is_shown_is_so", shown::what_is_shown_is_so),
     ("dry_runs_leave_nothing", shown::dry_runs_leave_nothing),
     ("the_revoked_have_no_replica", revocation::the_revoked_have_no_replica),

@@ -54,7 +54,7 @@ pub const NAMES: [&str; 5] = ["A", "B", "C", "D", "E"];
 
 const PROFILE: &str = "description = 'images'\n[propagation]\ntracestate = true\n[lists]\nid = 'id'\ntag = 'scope_site'\n\
     [lists.paging]\nnext = [{ member = 'next' }]\n\
-    [[kinds]]\nname = 'image'\nservice = 'image'\npath = '/images'\nids = 'uuid'\n\
+    [[kinds]]\nname = 'image'\nservice = 'image'\npath = '/images'\n\
     elements = [{ below = '/labels', member = '/tags' }, { below = '/specs', member = '/specs', map = '/specs' }]\n";
 
 /// What it says of writes, and where services keep the names of operations: of the one that made an image, and of each addition.
@@ -159,6 +159,7 @@ pub struct Isle {
 
 /// The application of a run.
 #[derive(Clone, Copy)]
+#[allow(clippy::struct_excessive_bools, reason = "what an application does, each or not")]
 pub struct Application {
     /// Whether images have files, which go through the spool.
     pub long: bool,
@@ -166,6 +167,8 @@ pub struct Application {
     pub holds: bool,
     /// Whether services keep the names of operations.
     pub probes: bool,
+    /// Whether services name what they make by counting.
+    pub counts: bool,
 }
 
 /// What all sites of a run begin with.
@@ -211,8 +214,8 @@ impl Isle {
         identities: &Identities,
         trace: &Trace,
     ) -> Isle {
-        let (name, Application { long, holds, probes }) = (NAMES[index], application);
-        let app = App::new(name, Chance::new(seed, &format!("app {name}")), trace, probes, keys);
+        let (name, Application { long, holds, probes, counts }) = (NAMES[index], application);
+        let app = App::new(name, Chance::new(seed, &format!("app {name}")), trace, application, keys);
         spawn_local(app.clone().serve(network.clone(), SocketAddr::new(app_host(index), SERVICE)));
         let directory = tempfile::Builder::new().tempdir_in(scratch()).unwrap();
         // A key that is there needs not to be made, and made durable.
@@ -229,7 +232,8 @@ impl Isle {
         };
         let (writes, parts) = (if probes { PROBING } else { USUAL }, if long { WITH_FILES } else { "" });
         let holds = if holds { WITH_HOLDS } else { "" };
-        let profile = format!("{PROFILE}{writes}{parts}{holds}{generated}{DRY_RUNS}");
+        let ids = if counts { "ids = 'integer'\n" } else { "ids = 'uuid'\n" };
+        let profile = format!("{PROFILE}{ids}{writes}{parts}{holds}{generated}{DRY_RUNS}");
         std::fs::write(directory.path().join("images.toml"), &profile).unwrap();
         identities.of_sites[index].save(directory.path()).unwrap();
         Isle {

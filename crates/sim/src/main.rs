@@ -18,6 +18,7 @@ use sim::schedule::Schedule;
 /// Runs whole sites of Archipel over a simulated network, disk and clock, and checks what it promises.
 #[derive(Parser)]
 #[command(name = "archipel-sim")]
+#[allow(clippy::struct_excessive_bools, reason = "options, each given or not")]
 struct Options {
     /// Run this seed alone, and print what happened.
     #[arg(long)]
@@ -40,6 +41,9 @@ struct Options {
     /// Services keep the names of operations, and the profile says how to look for them.
     #[arg(long)]
     probes: bool,
+    /// Services name what they make by counting, and clients of each site have images of that site alone.
+    #[arg(long)]
+    counting: bool,
     /// End with the first that fails.
     #[arg(long)]
     stop: bool,
@@ -71,7 +75,8 @@ fn main() -> ExitCode {
 
 fn schedule(seed: u64, options: &Options) -> Schedule {
     let schedule = if options.busy { Schedule::busy(seed) } else { Schedule::of(seed) };
-    Schedule { probes: options.probes, ..schedule }
+    let schedule = Schedule { probes: options.probes, ..schedule };
+    if options.counting { schedule.counting() } else { schedule }
 }
 
 fn replay(schedule: &Schedule) -> ExitCode {

@@ -6,6 +6,7 @@ mod deleting;
 mod evidence;
 mod extending;
 mod members;
+mod numbers;
 mod reasons;
 mod showing;
 mod shutting_out;
@@ -27,6 +28,7 @@ use std::time::Duration;
 
 use archipel::members::{Members, Order};
 use mesh::replication::{Change, Handle, Refused};
+use serde_json::Value;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -161,6 +163,10 @@ struct Sea {
     hurries: Hurries,
     /// Every client has a credential, and every site.
     keys: bool,
+    /// Services name what they make by counting.
+    counts: bool,
+    /// The requests that make images with replicas.
+    replicated: Vec<String>,
     /// Images that an operator looks at.
     watch: Watch,
     /// What waited, and did not say why.
@@ -195,7 +201,7 @@ impl Sea {
             seed: schedule.seed,
             files: &files,
             heard: heard.as_ref(),
-            application: Application { long, holds, probes: schedule.probes },
+            application: Application { long, holds, probes: schedule.probes, counts: schedule.counts },
             let_in: &let_in,
             keys,
         };
@@ -240,6 +246,8 @@ impl Sea {
             dues: Dues::new(),
             hurries: schedule.hurries.clone(),
             keys,
+            counts: schedule.counts,
+            replicated: numbers::replicated(schedule),
             watch: Watch::of(schedule),
             unexplained: Vec::new(),
             suspects: RefCell::default(),
@@ -366,10 +374,10 @@ impl Sea {
                 "w{}: {} {:?} {problem} [{}]",
                 ask.number, told.status, told.verdict, told.sites
             ));
-            if let (Act::Create { .. }, Verdict::Done, Some(id)) =
+            if let (Act::Create { .. } | Act::Make, Verdict::Done, Some(id)) =
                 (&ask.act, told.verdict, told.body.get("id"))
             {
-                ids.borrow_mut().insert(ask.number, id.as_str().unwrap_or_default().to_owned());
+                ids.borrow_mut().insert(ask.number, id_text(id));
             }
             let after = known.as_ref().filter(|_| up.get() == since).map(sight).unwrap_or_default();
             let by_zone = matches!(ask.act, Act::Create { zone: Some(_), .. });
@@ -595,6 +603,11 @@ async fn trace_of(told: &Told, keeper: Option<Handle>) -> Option<bool> {
         Err(Refused::Unknown) => Some(false),
         Err(_) => None,
     }
+}
+
+/// An id that is a text, or a number.
+fn id_text(id: &Value) -> String {
+    id.as_str().map_or_else(|| id.to_string(), str::to_owned)
 }
 
 /// The name that an image has for operators.

@@ -6,6 +6,7 @@ use crate::disk;
 use crate::membership;
 
 mod availability;
+mod counted;
 mod erased;
 mod exclusive;
 mod extend;
@@ -42,6 +43,8 @@ pub struct Schedule {
     pub hurries: Hurries,
     /// Services keep the names of operations, and the profile says where.
     pub probes: bool,
+    /// Services name what they make by counting.
+    pub counts: bool,
 }
 
 /// Something that happens at some time.
@@ -221,6 +224,8 @@ pub enum Act {
     },
     /// A list of this site's own, without a scope.
     Local,
+    /// Makes an image that is this site's own, without a scope.
+    Make,
     /// A list of several sites.
     List {
         /// Which.
@@ -269,6 +274,7 @@ impl Act {
             | Act::Read { of } => Some(of),
             Act::Create { .. }
             | Act::Local
+            | Act::Make
             | Act::List { .. }
             | Act::Forward { .. }
             | Act::DryRun { .. }
@@ -538,7 +544,8 @@ impl Schedule {
         maker.change_versions(seed, length);
         maker.upload_files(seed, length);
         let (dues, hurries) = (Dues::new(), Hurries::new());
-        let mut schedule = Schedule { seed, sites, late, steps: Vec::new(), dues, hurries, probes: false };
+        let mut schedule =
+            Schedule { seed, sites, late, steps: Vec::new(), dues, hurries, probes: false, counts: false };
         let met_by = late.map(|late| (late, membership::files(&schedule)[late].join[0]));
         maker.revoke(seed, length, met_by);
         maker.restore_records(seed, length);

@@ -65,6 +65,7 @@ fn membership(steps: &[(u64, What)]) -> Vec<String> {
             dues: Dues::new(),
             hurries: Hurries::new(),
             probes: false,
+            counts: false,
         },
         &Identities::make(),
     );

@@ -32,18 +32,30 @@ pub(super) fn others_go_on(evidence: &Evidence) -> Result<(), String> {
 /// site that has not heard of the resource, or heard that it is deleted, asks its service, as for any other: then there is none. Nor is
 /// there one where no site executed it.
 pub(super) fn unknown_outcomes_are_named(evidence: &Evidence) -> Result<(), String> {
+    // Where it is at the end; or where it was made, if it left that site since.
+    let is_made_at = |of: usize, site: usize| {
+        let made = evidence.records.iter().find(|record| record.ask.number == of);
+        made.is_some_and(
+            |made| matches!(&made.ask.act, Act::Create { members, .. } if members.contains(&site)),
+        )
+    };
     let replicated = |record: &&Record| {
         let detail = record.told.body.get("detail").and_then(Value::as_str);
-        let is_member = record.members.contains(&record.ask.site);
+        let site = record.ask.site;
+        let is_member =
+            record.members.contains(&site) || record.ask.act.of().is_some_and(|of| is_made_at(of, site));
         let ordinary = is_member && detail.is_some_and(|detail| detail == "image: no answer within 10s");
         let nowhere = record.told.verdict == Verdict::Refused;
         held::may_be_recorded(evidence, record) && !ordinary && !nowhere
     };
     let unnamed = |record: &&Record| record.told.status == 504 && record.told.operation.is_none();
     match evidence.records.iter().filter(replicated).find(unnamed) {
-        Some(record) => {
-            Err(format!("w{} is a 504 without an operation: {:?}", record.ask.number, record.told.problem))
-        }
+        Some(record) => Err(format!(
+            "w{} is a 504 without an operation: {:?}, {:?}",
+            record.ask.number,
+            record.told.problem,
+            record.told.body.get("detail")
+        )),
         None => Ok(()),
     }
 }

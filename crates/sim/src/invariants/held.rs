@@ -28,6 +28,10 @@ pub(super) fn requests_are_answered(evidence: &Evidence) -> Result<(), String> {
         let taken = named && !handed_on;
         let limit = match record.hurry {
             Some(ms) => Duration::from_millis(ms) + RELEASED + MARGIN,
+            // The collection is read before, for the numbers that the service gave.
+            None if taken && evidence.counts && matches!(record.ask.act, Act::Create { .. }) => {
+                RESPONSE * 2 + MARGIN
+            }
             None if taken => RESPONSE + MARGIN,
             None if is_replicated(record) => PEER_RESPONSE + MARGIN,
             None => LONGEST,
@@ -49,8 +53,13 @@ fn is_replicated(record: &Record) -> bool {
 
 /// A write that some site may have recorded: to replicas, or to a name that is reserved for it. A name that is there already is not.
 pub(super) fn may_be_recorded(evidence: &Evidence, record: &Record) -> bool {
+    let of_one_site = |of: usize| {
+        let made_it = |other: &Record| other.ask.number == of && matches!(other.ask.act, Act::Make);
+        evidence.records.iter().any(made_it)
+    };
     match record.ask.act {
-        Act::Forward { .. } => false,
+        Act::Forward { .. } | Act::Make => false,
+        ref act if act.of().is_some_and(of_one_site) => false,
         Act::Exclusive { of, .. } => {
             let path = format!("/names/x{of}");
             let made = |done: &&Done| done.effect && done.path == path && done.by != Some(name(record));

@@ -4,18 +4,26 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::name;
 use crate::isle::NAMES;
 use crate::run::{Evidence, Walked};
+use crate::schedule::Act;
 
 /// Whoever follows the pages of a list sees nothing twice, whatever happens meanwhile; and when nothing does, all that is at
 /// its sites, once.
 pub(super) fn lists_tell_each_once(evidence: &Evidence) -> Result<(), String> {
     let moved = |id: &str| evidence.moved.iter().any(|moved| moved == id);
+    let is_alone = |made: &str| {
+        let asked = evidence.records.iter().find(|record| name(record) == made);
+        asked.is_some_and(|record| matches!(record.ask.act, Act::Make | Act::Forward { .. }))
+    };
     for walked in &evidence.walks {
         let mut seen = BTreeSet::new();
+        // Where services count, an image of one site alone shares its number with those of other sites.
+        let mut is_new =
+            |id: &str, made: &str| seen.insert((id.to_owned(), is_alone(made).then(|| made.to_owned())));
         // What was given one more site meanwhile may come again there.
-        let again =
-            walked.told.iter().find(|(id, _)| !seen.insert(id.clone()) && (walked.quiet || !moved(id)));
+        let again = walked.told.iter().find(|(id, made)| !is_new(id, made) && (walked.quiet || !moved(id)));
         if let Some((id, made)) = again {
             return Err(format!("{made} ({id}) is told twice {}", of(walked)));
         }

@@ -40,7 +40,7 @@ impl Sea {
             | Act::Forward { sites, .. }
             | Act::DryRun { sites, .. }
             | Act::Exclusive { sites, .. } => (sites.clone(), Level::Eventual),
-            Act::Local => (Vec::new(), Level::Eventual),
+            Act::Local | Act::Make => (Vec::new(), Level::Eventual),
         }
     }
 
@@ -109,6 +109,10 @@ impl Sea {
                 asked("GET", image(of)?, scope, None)
             }
             Act::Local => asked("GET", "/images".to_owned(), String::new(), None),
+            Act::Make => {
+                let body = json!({ "made": by, "name": by });
+                asked("POST", format!("/images?by={by}"), String::new(), Some(body))
+            }
             Act::List { ref sites } => asked("GET", "/images".to_owned(), group(sites, " & "), None),
             Act::Forward { ref sites, in_order } => {
                 let scope = group(sites, if in_order { " ; " } else { " | " });

@@ -73,6 +73,10 @@ pub struct Evidence {
     pub refusals: BTreeMap<String, (usize, u16)>,
     /// What waited for somebody to do something about it, and did not say so.
     pub unexplained: Vec<String>,
+    /// Services name what they make by counting.
+    pub counts: bool,
+    /// A number of a service that led to something else.
+    pub mistaken: Option<String>,
 }
 
 impl Sea {
@@ -106,6 +110,7 @@ impl Sea {
             record.lost = self.restored.iter().any(|own| lost(own) || ordinary(own)) || elsewhere;
         }
         records.sort_by_key(|record| (record.told.from, record.ask.number, record.ask.site));
+        let mistaken = self.follow_numbers().await;
         let mut evidence = Evidence {
             records,
             images,
@@ -139,6 +144,8 @@ impl Sea {
             moved: self.moved(),
             refusals,
             unexplained: self.unexplained.clone(),
+            counts: self.counts,
+            mistaken,
         };
         self.leave_out(&mut evidence);
         evidence

@@ -41,7 +41,8 @@ impl Sea {
     pub(super) fn looked_up(&self, of: usize) -> Option<String> {
         let (members, level) = self.made.get(&of)?;
         let first = *members.first()?;
-        if !self.watch.images.contains(&of) || *level != Level::Weak {
+        // Where services count, no replica has the id that clients know.
+        if !self.watch.images.contains(&of) || *level != Level::Weak || self.counts {
             return None;
         }
         let made = Value::from(format!("w{of}"));

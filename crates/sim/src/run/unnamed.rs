@@ -1,9 +1,10 @@
 //! What an operator finds in the log of a service, and what nobody had a name for.
 
+use mesh::replication::Resource;
 use replica::OpId;
 use tokio::time::Instant;
 
-use super::Sea;
+use super::{Sea, named};
 use crate::isle::{Isle, site};
 
 impl Sea {
@@ -39,12 +40,26 @@ impl Sea {
         }
     }
 
+    /// The name for operators of what a site's service has by this id. A service that counts has another one than clients know.
+    async fn name_of(&self, index: usize, id: &str) -> String {
+        let handle = self.isles[index].with_mesh(mesh::Mesh::replication).flatten();
+        let resources = match handle.filter(|_| self.counts) {
+            Some(handle) => handle.resources().await.unwrap_or_default(),
+            None => Vec::new(),
+        };
+        let is_it = |resource: &Resource| {
+            let here = resource.replicas.iter().find(|replica| replica.site == site(index));
+            here.and_then(|replica| replica.local.as_deref()?.rsplit('/').next()) == Some(id)
+        };
+        resources.into_iter().find(is_it).map_or_else(|| named(id), |resource| resource.name)
+    }
+
     /// Once the operator, or another site, has said what was made, the comparison shows that the replicas differ; the
     /// operator says that this site's is good. True where one had to be repaired.
     pub(super) async fn repair_what_had_no_name(&self) -> bool {
         let mut repaired = false;
         for (index, id) in self.unnamed.iter().map(|(index, id)| (*index, id)) {
-            let name = format!("image:/images/{id}");
+            let name = self.name_of(index, id).await;
             let handle = |index: usize| self.isles[index].with_mesh(mesh::Mesh::replication).flatten();
             let Some(own) = handle(index) else { continue };
             let compared = own.compare(&name).await.unwrap_or_default();

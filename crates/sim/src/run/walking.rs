@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 
-use super::Sea;
+use super::{Sea, id_text};
 use crate::client::{self, Asked, Sent};
 use crate::isle::NAMES;
 use crate::network::Network;
@@ -86,9 +86,7 @@ async fn follow(network: &Network, trace: &Trace, walk: Walk, token: bool, quiet
         // A site that told all that it has is not asked, and not named.
         walked.whole &= told.sites.split(',').all(|site| site.contains("status=200"));
         let items = told.body.get("images").and_then(Value::as_array);
-        let text = |item: &Value, field: &str| {
-            item.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
-        };
+        let text = |item: &Value, field: &str| item.get(field).map(id_text).unwrap_or_default();
         walked.told.extend(items.into_iter().flatten().map(|item| (text(item, "id"), text(item, "made"))));
         let Some(next) = told.body.get("next").and_then(Value::as_str) else {
             trace.say(format!("a list of {scope} at {}: {:?}", NAMES[site], walked.told));
