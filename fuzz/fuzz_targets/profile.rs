@@ -23,7 +23,12 @@ fuzz_target!(|input: &str| {
         let _ = judge.map(|judge| judge.fails(403, Some(path.as_bytes())));
         for item in known.kinds.items(service, path) {
             let _ = item.kind.rule("PUT", path);
+            for content in item.kind.contents_of(item.path, text.as_bytes()) {
+                assert!(known.kinds.is_content(service, &content.path), "{content:?}");
+                let _ = content.upload.map(|upload| (upload.begin(&content), upload.end(path, &content)));
+            }
         }
         let _ = known.kinds.collection(service, path);
+        let _ = known.begins_session(service, "POST", path);
     }
 });

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,9 @@ COLUMNS = {
     "ids of services hidden": "ids",
 }
 NOTHING = "–"
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+# More than what is kept with a write.
+LAYER_BYTES = 300_000
 
 
 def equal(found, expected, what):
@@ -514,7 +518,8 @@ class Registry(Application):
 
     title, service, profile = "docker-registry", "registry", "oci"
     alive = "/v2/"
-    doors = {"Site2": "two", "Site3 ; Site2": "spare", "*": "all", "Site1 & Site2 & Site3": "each"}
+    both, each = "Site1 & Site2", "Site1 & Site2 & Site3"
+    doors = {"Site2": "two", "Site3 ; Site2": "spare", "*": "all", each: "each", both: "both"}
 
     def cannot_run(self):
         missing = [program for program in ("docker-registry", "skopeo") if not shutil.which(program)]
@@ -538,26 +543,35 @@ class Registry(Application):
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
     def image(self, directory, text):
-        """An image without layers, as skopeo reads it from a directory: what it says is in a label."""
+        """An image of one layer, as skopeo reads it from a directory: what it says is in a label."""
+        directory = Path(directory)
+        noise = random.Random(text).randbytes(LAYER_BYTES)
+        layer = hashlib.sha256(noise).hexdigest()
+        (directory / layer).write_bytes(noise)
         config = {
             "architecture": "amd64",
             "os": "linux",
             "config": {"Labels": {"text": text}},
-            "rootfs": {"type": "layers", "diff_ids": []},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer}"]},
         }
         config = json.dumps(config).encode()
         digest = hashlib.sha256(config).hexdigest()
         manifest = {
             "schemaVersion": 2,
-            "mediaType": "application/vnd.oci.image.manifest.v1+json",
+            "mediaType": MANIFEST,
             "config": {
                 "mediaType": "application/vnd.oci.image.config.v1+json",
                 "size": len(config),
                 "digest": f"sha256:{digest}",
             },
-            "layers": [],
+            "layers": [
+                {
+                    "mediaType": "application/vnd.oci.image.layer.v1.tar",
+                    "size": len(noise),
+                    "digest": f"sha256:{layer}",
+                }
+            ],
         }
-        directory = Path(directory)
         (directory / digest).write_bytes(config)
         (directory / "manifest.json").write_text(json.dumps(manifest))
         (directory / "version").write_text("Directory Transport Version: 1.1\n")
@@ -637,9 +651,75 @@ class Registry(Application):
         return names
 
     def replicas(self, world):
-        answer = ask(f"{self.door(world.sites[0], 'Site1 & Site2 & Site3')}/v2/both/blobs/uploads/", "POST")
-        equal(answer.status, 422, f"a push to three sites: {answer}")
-        return refused(answer)
+        """What is pushed once is pulled at each site, though one is cut off, or killed, while it is pushed."""
+        one, two, three = world.sites
+        doors = [self.door(site, self.each) for site in world.sites]
+        self.make(doors[0], "first", "1")
+        self.until_held(world, "first", "1")
+        world.cut_off("Site3")
+        self.make(doors[0], "first", "2")
+        self.make(doors[1], "second", "apart")
+        equal(self.read(doors[2], "first"), "1", "what was pushed before, at the site that is cut off")
+        for door in doors[:2]:
+            equal(self.read(door, "first"), "2", f"what is pulled from {door} while a site is cut off")
+        world.heal()
+        self.until_held(world, "first", "2")
+        self.until_held(world, "second", "apart")
+        three.mesh.kill()
+        self.make(doors[1], "third", "late")
+        # The site that took it ends, too, with what the third lacks.
+        two.mesh.kill()
+        three.start_mesh()
+        two.start_mesh()
+        self.until_held(world, "third", "late")
+        self.not_deleted(doors[0], one)
+        self.copied(world)
+        return "yes"
+
+    def not_deleted(self, door, site):
+        """What only a tag leads to is no resource of the group, and a blob is none at all."""
+        for path in self.named(site, "first"):
+            answer = ask(f"{door}/v2/first/{path}", "DELETE")
+            equal(refused(answer), "refused: 422 `not-replicable`", f"deleting {path} with `&`")
+
+    def copied(self, world):
+        """A site that had none is given the state of another, and so is one where somebody pushed something else by hand."""
+        one, two, three = world.sites
+        self.make(self.door(two, self.both), "copied", "once")
+        self.until_held(world, "copied", "once", [one, two])
+        equal(self.held(three, "copied"), None, "what is at the third site before it has a replica")
+        name = "both:/v2/copied/manifests/latest"
+        one.command("replicas", "extend", name, "--to", "Site3", "--wait")
+        self.until_held(world, "copied", "once")
+        self.make(three.direct, "copied", "by hand")
+        three.command("replicas", "repair", name, "--from", "Site1")
+        self.until_held(world, "copied", "once")
+
+    def until_held(self, world, item, text, sites=None):
+        """The registry of each site, or of these, has the same image, whole, and nothing waits any more."""
+        sites = sites or world.sites
+        for site in sites:
+            until(f"{site.name} has {item}", lambda site=site: self.held(site, item) and self.read(site.direct, item) == text)
+        equal(len({self.held(site, item) for site in sites}), 1, f"how many manifests {item} has")
+        for site in world.sites:
+            until(f"nothing waits at {site.name}", lambda site=site: not self.waiting(site))
+
+    def held(self, site, item):
+        """The manifest that a registry has, byte for byte, if all that it names is there."""
+        answer = ask(f"{site.direct}/v2/{item}/manifests/latest", Accept=MANIFEST)
+        if answer.status == 404:
+            return None
+        manifest = json.loads(answer.body)
+        for named in [manifest["config"], *manifest["layers"]]:
+            blob = ask(f"{site.direct}/v2/{item}/blobs/{named['digest']}")
+            equal(f"sha256:{hashlib.sha256(blob.body).hexdigest()}", named["digest"], f"a blob of {item} at {site.name}")
+        return answer.body
+
+    def named(self, site, item):
+        """The paths by which an image's content is addressed."""
+        manifest = self.held(site, item)
+        digests = [named["digest"] for named in json.loads(manifest)["layers"]]
+        return [f"manifests/sha256:{hashlib.sha256(manifest).hexdigest()}", *(f"blobs/{digest}" for digest in digests)]
 
 
 APPLICATIONS = {

@@ -14,8 +14,8 @@ use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use merge::{Ahead, Early};
 use plan::{
-    Answer, Asked, Effect, Event, Failure, Finding, Knowledge, Leg, Reach, Request, Rules, Run, Sent, Timer,
-    Why,
+    Answer, Asked, Effect, Event, Failure, Finding, Knowledge, Leg, Reach, Request, Rules, Run, Said, Sent,
+    Timer, Why,
 };
 use profile::{Judge, Settles};
 use scope::{Level, Plan, Site};
@@ -189,6 +189,7 @@ impl Dispatch {
                     }
                     Effect::Fail(failure) => {
                         self.core.counts.wasted.add(run.wasted() as u64);
+                        let failure = self.of_contents(plan, failure, &run);
                         if let Some(reply) = legs.nothing.take() {
                             let (strict, lists) = (self.strict, self.combine.is_some());
                             if let Some(nothing) =
@@ -206,6 +207,21 @@ impl Dispatch {
                 run.on(event, &mut effects);
             }
         }
+    }
+
+    /// Whoever only asks whether content is there, and is told by a site that it is not, brings it: a group does not wait for
+    /// its other sites to say so too.
+    fn of_contents(&self, plan: &Plan, failure: Failure, run: &Run<'_>) -> Failure {
+        let is_absent = |asked: &Asked| matches!(asked.said, Said::Status(404 | 410));
+        let kinds = &self.state.settings().profile.kinds;
+        let asks = self.head.method == Method::HEAD && plan::replicates(plan);
+        if asks
+            && run.report().iter().any(is_absent)
+            && kinds.is_content(&self.service.name, self.head.uri.path())
+        {
+            return Failure::NotFound;
+        }
+        failure
     }
 
     /// What happens next; nothing, if it is time for a hedge that nobody can afford.

@@ -69,7 +69,15 @@ impl Asker<'_> {
             (Err(problem), _) => Err(problem),
             (Ok(carried), Some(site)) => self.to_session(carried, head, &site),
             (Ok(None), None) => return Route::Unscoped,
-            (Ok(Some(carried)), None) => self.plan(&carried).map(|plan| (carried, plan)),
+            (Ok(Some(carried)), None) => self.plan(&carried).map(|plan| {
+                let begins = settings.profile.begins_session(
+                    &self.service.name,
+                    head.method.as_str(),
+                    head.uri.path(),
+                );
+                let plan = if begins { Rc::new(session::at_one_site(&plan)) } else { plan };
+                (carried, plan)
+            }),
         };
         match planned {
             Ok((carried, plan)) => Route::Scoped(carried, plan),

@@ -45,7 +45,7 @@ pub(crate) fn tell(headers: &mut HeaderMap, sites: &[(Site, Stand)]) {
     let words = sites.iter().map(|(site, stand)| match stand {
         Stand::Done(Some(status)) => format!("\"{site}\";status={status}"),
         Stand::Done(None) => format!("\"{site}\";done"),
-        Stand::Pending | Stand::Held(Held::NoCredential | Held::Unsigned | Held::Probing) => {
+        Stand::Pending | Stand::Held(Held::NoCredential | Held::Unsigned | Held::Probing | Held::Lacking) => {
             format!("\"{site}\";pending")
         }
         Stand::Diverged(status) => format!("\"{site}\";diverged;status={status}"),

@@ -32,9 +32,60 @@ pub(crate) fn mark<B>(profile: &Profile, service: &str, plan: &Plan, response: &
     }
 }
 
+/// The plan of a request that begins a session: it begins at one site of a group. What comes of it is replicated afterwards.
+pub(crate) fn at_one_site(plan: &Plan) -> Plan {
+    let each = |plans: &[Plan]| plans.iter().map(at_one_site).collect::<Vec<_>>();
+    match plan {
+        Plan::Site(site) => Plan::Site(site.clone()),
+        Plan::All(_, plans) | Plan::Any(plans) => {
+            let mut flat = Vec::new();
+            for plan in each(plans) {
+                match plan {
+                    Plan::Any(inner) => flat.extend(inner),
+                    other => flat.push(other),
+                }
+            }
+            let mut any: Vec<Plan> = Vec::new();
+            for plan in flat {
+                if !any.contains(&plan) {
+                    any.push(plan);
+                }
+            }
+            if any.len() == 1 { any.remove(0) } else { Plan::Any(any) }
+        }
+        Plan::One(plans) => Plan::One(each(plans)),
+        Plan::Otherwise(plans) => Plan::Otherwise(each(plans)),
+        Plan::Within(limit, plan) => Plan::Within(*limit, Box::new(at_one_site(plan))),
+    }
+}
+
 /// The site that began a session is none any more: its client begins anew.
 pub(crate) fn lost(site: &str) -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "session-lost", "The site that began this session is not known here")
         .detail(format!("`{site}` is no site; begin the session anew"))
         .unsent()
+}
+
+#[cfg(test)]
+mod tests {
+    use scope::Level;
+
+    use super::*;
+
+    #[test]
+    fn a_session_begins_at_one_site_of_a_group() {
+        let site = |name: &str| Plan::Site(Site::new(name).unwrap());
+        let (a, b, c) = (site("A"), site("B"), site("C"));
+        let all = |plans: &[&Plan]| Plan::All(Level::Quorum, plans.iter().copied().cloned().collect());
+        let any = |plans: &[&Plan]| Plan::Any(plans.iter().copied().cloned().collect());
+        for (plan, is) in [
+            (a.clone(), a.clone()),
+            (all(&[&a, &b]), any(&[&a, &b])),
+            (all(&[&any(&[&b, &a]), &c]), any(&[&b, &a, &c])),
+            (all(&[&any(&[&a, &b]), &a]), any(&[&a, &b])),
+            (Plan::Otherwise(vec![all(&[&a, &b]), c.clone()]), Plan::Otherwise(vec![any(&[&a, &b]), c])),
+        ] {
+            assert_eq!(at_one_site(&plan), is, "{plan:?}");
+        }
+    }
 }

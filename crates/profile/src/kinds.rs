@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::contents::{self, Content, Contents};
 use crate::elements::{Elements, Members, field_at};
 use crate::ids::IdForm;
 use crate::owner::Owner;
@@ -56,6 +57,14 @@ pub struct Kind {
     /// What is below it and must be copied too: read by GET, written by PUT.
     #[serde(default)]
     pub parts: Vec<String>,
+    /// Its documents go from site to site byte for byte, with their media type.
+    #[serde(default)]
+    pub exact: bool,
+    /// The media types that are accepted where Archipel reads one by itself.
+    pub accept: Option<String>,
+    /// What its documents name by its content: at a site that is there first.
+    #[serde(default)]
+    contents: Vec<Contents>,
     /// When one that was deleted is gone.
     #[serde(default)]
     pub deletion: Deletion,
@@ -225,7 +234,7 @@ impl Kind {
         if [&self.fields, &self.document].iter().any(|at| !at.is_empty() && !at.starts_with('/')) {
             return Some("a JSON pointer starts with `/`");
         }
-        if let Some(why) = self.envelope_fault() {
+        if let Some(why) = self.envelope_fault().or_else(|| self.exact_fault()) {
             return Some(why);
         }
         if self.ids.is_some() && self.named_by != NamedBy::Service {
@@ -271,6 +280,38 @@ impl Kind {
             .iter()
             .any(of_others)
             .then_some("`absent` has statuses from 400 to 499; 401, 408 and 429 say nothing of what is there")
+    }
+
+    /// What is wrong with documents that go byte for byte, and with what they name.
+    fn exact_fault(&self) -> Option<&'static str> {
+        let pointers = self.fields.len() + self.document.len() + self.refs.len() + self.generated.len();
+        let changed = pointers + self.elements.len() + self.parts.len() > 0 || self.json_patch.is_some();
+        if self.exact && (self.named_by != NamedBy::Client || changed) {
+            return Some(
+                "`exact` is for whole documents with `named_by = \"client\"`: without `fields`, `document`, `refs`, \
+                 `generated`, `elements`, `parts` or `json_patch`",
+            );
+        }
+        if !self.contents.is_empty() && !self.exact {
+            return Some("`contents` are of documents that go byte for byte: say `exact = true`");
+        }
+        let visible = |accept: &str| accept.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        if !self.accept.as_deref().is_none_or(visible) {
+            return Some("a header cannot have what `accept` says");
+        }
+        self.contents.iter().find_map(|own| own.fault(&self.path))
+    }
+
+    /// What the document of one with this path names by its content.
+    #[must_use]
+    pub fn contents_of(&self, path: &str, document: &[u8]) -> Vec<Content<'_>> {
+        contents::named(&self.contents, path, document)
+    }
+
+    /// Whether its documents may name something by its content.
+    #[must_use]
+    pub fn has_contents(&self) -> bool {
+        !self.contents.is_empty()
     }
 
     /// What is wrong with how it is found out whether one was made.
@@ -435,6 +476,16 @@ impl Kinds {
     #[must_use]
     pub fn is_collection_of(&self, service: &str, path: &str, name: &str) -> bool {
         self.collection(service, path).is_some_and(|kind| kind.name == name)
+    }
+
+    /// Whether a path is that of a document which goes byte for byte, or of what such a document may name.
+    #[must_use]
+    pub fn is_content(&self, service: &str, path: &str) -> bool {
+        let of = |kind: &&Kind| kind.replicated && kind.exact && kind.is_of(service);
+        let named = |kind: &Kind| kind.contents.iter().any(|own| own.has(&kind.path, path));
+        let items = self.items(service, path);
+        items.first().is_some_and(|item| item.kind.exact && item.below.is_empty())
+            || self.0.iter().filter(of).any(named)
     }
 
     /// The kind of what a path is of, or of what a POST there makes, if the profile says that it cannot be replicated.

@@ -7,6 +7,7 @@
 
 mod answers;
 mod check;
+mod contents;
 mod effect;
 mod elements;
 mod identity;
@@ -32,6 +33,7 @@ use serde::Deserialize;
 
 pub use answers::{Fails, Judge};
 pub use check::{ProfileFault, faults};
+pub use contents::{Content, ContentUpload, Contents};
 pub use effect::DryRun;
 pub use elements::{Elements, Members, element, field_at};
 pub use identity::{Find, Identity, Issue, Lookup, Owned, Says, Template, Validate};
@@ -222,6 +224,12 @@ impl Profile {
     #[must_use]
     pub fn is_session(&self, service: &str, path: &str) -> bool {
         self.sessions.iter().any(|session| session.fits(service, path))
+    }
+
+    /// Whether a request begins a session: it goes to one site.
+    #[must_use]
+    pub fn begins_session(&self, service: &str, method: &str, path: &str) -> bool {
+        method == "POST" && self.sessions.iter().any(|session| session.begins(service, path))
     }
 
     /// Whether a service begins sessions at all.

@@ -13,6 +13,9 @@ pub struct Session {
     pub(crate) service: Option<String>,
     /// The addresses, by their paths.
     paths: Vec<Pattern>,
+    /// Where a POST begins one. It makes nothing yet that could be replicated.
+    #[serde(default)]
+    begin: Vec<Pattern>,
 }
 
 impl Session {
@@ -22,6 +25,10 @@ impl Session {
 
     pub(crate) fn fits(&self, service: &str, path: &str) -> bool {
         self.is_of(service) && self.paths.iter().any(|own| own.fits(path))
+    }
+
+    pub(crate) fn begins(&self, service: &str, path: &str) -> bool {
+        self.is_of(service) && self.begin.iter().any(|own| own.fits(path))
     }
 
     pub(crate) fn stranger(&self, known: impl Fn(&String) -> bool) -> Option<&String> {
@@ -42,6 +49,15 @@ mod tests {
             ("/v2/a/b/blobs/sha256:7f0c", false),
         ] {
             assert_eq!(registry.is_session("any", path), is, "{path}");
+        }
+        for (method, path, begins) in [
+            ("POST", "/v2/a/b/blobs/uploads/", true),
+            ("POST", "/v2/a/blobs/uploads", true),
+            ("GET", "/v2/a/blobs/uploads/", false),
+            ("POST", "/v2/a/blobs/uploads/7f0c", false),
+            ("POST", "/v2/a/manifests/latest", false),
+        ] {
+            assert_eq!(registry.begins_session("any", method, path), begins, "{method} {path}");
         }
         assert!(registry.has_sessions("any") && !Profile::named("rest").unwrap().has_sessions("any"));
         let error = Profile::read(

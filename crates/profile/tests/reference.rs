@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// The section of each type that is read, by the file and the name of the type.
-const SECTIONS: [(&str, &str, &str); 38] = [
+const SECTIONS: [(&str, &str, &str); 40] = [
     ("lib", "Profile", "## The file"),
     ("lib", "Problems", "## `[problems]`"),
     ("propagation", "Propagation", "## `[propagation]`"),
@@ -35,6 +35,8 @@ const SECTIONS: [(&str, &str, &str); 38] = [
     ("kinds", "Class", "### `operations` of a kind"),
     ("kinds", "Doubt", "### `operations` of a kind"),
     ("elements", "Elements", "### A part that is an element of a field"),
+    ("contents", "Contents", "### What documents name by its content"),
+    ("contents", "ContentUpload", "### What documents name by its content"),
     ("probe", "Words", "### What becomes of a write without an answer"),
     ("owner", "Owner", "### An owner"),
     ("identity", "Identity", "## `[identity]`"),

@@ -27,13 +27,23 @@ impl Upstream {
         fields: &'static str,
         answer: impl Fn(&Message) -> (u16, String) + Send + Sync + 'static,
     ) -> Upstream {
+        Upstream::with_fields(move |request| {
+            let (status, body) = answer(request);
+            (status, fields.to_owned(), body)
+        })
+    }
+
+    /// Answers each request with a status, header fields, each with the end of its line, and a body.
+    pub fn with_fields(
+        answer: impl Fn(&Message) -> (u16, String, String) + Send + Sync + 'static,
+    ) -> Upstream {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let answer = Arc::new(answer);
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let answer = Arc::clone(&answer);
-                std::thread::spawn(move || serve(stream, fields, &*answer));
+                std::thread::spawn(move || serve(stream, &*answer));
             }
         });
         Upstream { address }
@@ -68,10 +78,10 @@ impl Held {
     }
 }
 
-fn serve(stream: TcpStream, fields: &str, answer: &dyn Fn(&Message) -> (u16, String)) {
+fn serve(stream: TcpStream, answer: &dyn Fn(&Message) -> (u16, String, String)) {
     let mut reader = BufReader::new(stream);
     while let Ok(request) = Message::read(&mut reader) {
-        let (status, body) = answer(&request);
+        let (status, fields, body) = answer(&request);
         let head = format!("HTTP/1.1 {status} As-Told\r\n{fields}content-length: {}\r\n\r\n", body.len());
         if reader.get_mut().write_all(format!("{head}{body}").as_bytes()).is_err() {
             return;

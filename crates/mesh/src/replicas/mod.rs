@@ -188,6 +188,8 @@ pub enum Held {
     Unsigned,
     /// The service did not answer, and is asked whether it executed it.
     Probing,
+    /// What it names by its content is not here, and no site that can be asked gives it.
+    Lacking,
     /// The service answers so.
     Status(u16),
 }
@@ -198,6 +200,9 @@ impl fmt::Display for Held {
             Held::NoCredential => f.write_str("no credential for the service: see [replication.credentials]"),
             Held::Unsigned => f.write_str("this site's signature on it is not valid any more"),
             Held::Probing => f.write_str("the service did not answer, and is asked whether it executed it"),
+            Held::Lacking => {
+                f.write_str("what it names is not here yet, and no other site that can be asked gives it")
+            }
             Held::Status(status) => write!(f, "the service answers {status}"),
         }
     }
@@ -209,7 +214,7 @@ impl Held {
     pub fn status(self) -> Option<u16> {
         match self {
             Held::Status(status) => Some(status),
-            Held::NoCredential | Held::Unsigned | Held::Probing => None,
+            Held::NoCredential | Held::Unsigned | Held::Probing | Held::Lacking => None,
         }
     }
 }

@@ -438,9 +438,14 @@ impl<'a> At<'a> {
         let (name, kinds) = (&self.service.name, &self.state.settings().profile.kinds);
         let path = head.uri.path().to_owned();
         let problem = not_replicable(&head, kinds.barred(name, &path));
-        let item = kinds.items(name, &path).first().and_then(|item| Uri::try_from(item.path).ok());
+        let items = kinds.items(name, &path);
+        let accept = items.first().and_then(|item| HeaderValue::try_from(item.kind.accept.as_ref()?).ok());
+        let item = items.first().and_then(|item| Uri::try_from(item.path).ok());
         let Some(item) = item.filter(|_| !understand::has_dots(&path)) else { return refuse(problem) };
         headers::only_ask(&mut head.headers);
+        if let Some(accept) = accept {
+            head.headers.insert(http::header::ACCEPT, accept);
+        }
         (head.method, head.uri) = (Method::GET, item);
         let answer = self.rewritten(replicas, head, LegBody::Empty, None).await;
         if is_absent(&answer) { answer } else { refuse(problem) }
@@ -567,7 +572,7 @@ impl<'a> At<'a> {
         let sent = taken::Sent { carried: self.carried, by };
         let mut wanted = taken::wanted(self.core, settings, name, understood, head, body, &sent);
         // What is a part of a resource is data, whatever its type.
-        let data = understand::is_part(understood.kind, &understood.below);
+        let data = understood.kind.exact || understand::is_part(understood.kind, &understood.below);
         if let Some(rewriting) = &rewriting {
             let json = Some(body.inline()).filter(|_| !data && rewrite::is_json(wanted.kept.content_type()));
             let checked = rewriting.check(head, json.as_ref());

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::CONTENT_TYPE;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use scope::Site;
@@ -11,6 +12,7 @@ use tokio::sync::oneshot;
 
 use super::keeper::execute;
 use super::request::{Kept, Name};
+use super::understand::has_dots;
 use super::{Order, Replicas};
 use crate::body::{self, AnswerBody};
 use crate::core::Core;
@@ -29,6 +31,8 @@ pub(crate) const COMING: &str = "/archipel/replicas/3/coming";
 pub(crate) const BODIES: &str = "/archipel/replicas/3/bodies/";
 /// A part of a resource, from the service.
 pub(crate) const PART: &str = "/archipel/replicas/3/part";
+/// What a document names by its content, or such a document, from the service.
+pub(crate) const CONTENT: &str = "/archipel/replicas/3/content";
 
 /// A name that is reserved, or is to be.
 pub(crate) const RESERVATIONS: &str = "/archipel/replicas/3/reservations";
@@ -75,7 +79,7 @@ pub(crate) enum Asked {
 
 /// Whether the answer to this is long, and takes its time.
 pub(crate) fn is_stream(path: &str) -> bool {
-    path.starts_with(BODIES) || path == PART
+    path.starts_with(BODIES) || matches!(path, PART | CONTENT)
 }
 
 /// Whether as many of these are taken at a time as of streams: a client waits for each.
@@ -103,6 +107,9 @@ pub(crate) async fn answer(
         let problem = Problem::new(StatusCode::BAD_REQUEST, "bad-body", "The message cannot be read");
         return problem.unsent().into_response();
     };
+    if head.method == Method::POST && head.uri.path() == CONTENT {
+        return content(core, &body).await;
+    }
     let asked = match (&head.method, head.uri.path()) {
         (&Method::POST, COMING) => Some(Asked::Coming(body)),
         (&Method::POST, PART) => Some(Asked::Part(body)),
@@ -166,6 +173,29 @@ async fn part(core: &Core, place: &[u8]) -> Response<AnswerBody> {
         Some(answer) if matches!(answer.status().as_u16(), 204 | 404 | 409 | 410) => {
             empty(StatusCode::NO_CONTENT)
         }
+        _ => empty(StatusCode::BAD_GATEWAY),
+    }
+}
+
+/// What this site's service has there, of what the profile says that documents are made of. Nothing else is given out so.
+async fn content(core: &Core, place: &[u8]) -> Response<AnswerBody> {
+    let Ok((service, path)) = postcard::from_bytes::<(String, String)>(place) else {
+        return empty(StatusCode::CONFLICT);
+    };
+    let state = core.state();
+    if has_dots(&path) || !state.settings().profile.kinds.is_content(&service, &path) {
+        return empty(StatusCode::NOT_FOUND);
+    }
+    match execute::stream(core, &state, &Name::new(&service, &path), &path).await {
+        Some(answer) if answer.status() == StatusCode::OK => {
+            let media_type = answer.headers().get(CONTENT_TYPE).cloned();
+            let mut given = response(StatusCode::OK, answer.into_body());
+            if let Some(media_type) = media_type {
+                given.headers_mut().insert(CONTENT_TYPE, media_type);
+            }
+            given
+        }
+        Some(answer) if matches!(answer.status().as_u16(), 404 | 410) => empty(StatusCode::NO_CONTENT),
         _ => empty(StatusCode::BAD_GATEWAY),
     }
 }

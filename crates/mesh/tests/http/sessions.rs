@@ -74,6 +74,23 @@ fn a_session_of_this_site_stays_here_whatever_the_scope_says() {
 }
 
 #[test]
+fn a_session_of_several_sites_begins_at_one_of_them() {
+    let (a, b, c) = (registry("a"), registry("b"), registry("c"));
+    let isles = isles([&a, &b, &c]);
+    for scope in ["A & B", "(B & A & C) @quorum", "(B | A) & C"] {
+        let begun = send(&isles, "POST /v2/a/blobs/uploads/", Some(scope));
+        assert!(location(&begun).contains("of-a?"), "{scope}: {begun:?}");
+        let ended = send(&isles, &format!("PUT {}&digest=sha256:00", location(&begun)), Some(scope));
+        assert_eq!(ended.status(), 201, "{scope}: {ended:?}");
+    }
+    assert!(b.seen().is_empty() && c.seen().is_empty(), "this site is of each group");
+    let begun = send(&isles, "POST /v2/a/blobs/uploads/", Some("B & C"));
+    let ended = send(&isles, &format!("PUT {}&digest=sha256:00", location(&begun)), Some("A & B & C"));
+    assert_eq!((begun.status(), ended.status()), (202, 201), "{begun:?} {ended:?}");
+    assert!(b.seen().is_empty() || c.seen().is_empty(), "one of the two");
+}
+
+#[test]
 fn addresses_are_untouched_without_a_scope() {
     let a = registry("a");
     let isles = isles([&a, &a, &a]);

@@ -183,6 +183,9 @@ pub(super) fn for_clients(core: &Core, service: &str, document: Bytes) -> Bytes 
 
 /// The same, of a resource whose document may have ids in declared places only.
 pub(super) fn for_clients_of(core: &Core, state: &State, kind: &Kind, name: &Name, document: Bytes) -> Bytes {
+    if kind.exact {
+        return document;
+    }
     let document = for_clients(core, name.service(), document);
     match declared(core, state, Some(kind), name) {
         Some(declared) => declared.body("", document.clone(), Direction::ToClient).unwrap_or(document),
@@ -271,6 +274,9 @@ pub(super) async fn release(core: Rc<Core>, shape: Shape, local: Name) -> bool {
 
 /// A representation without what each site's service makes up itself, and without the envelope that writes do not have.
 pub(super) fn portable(document: &[u8], kind: &Kind) -> Bytes {
+    if kind.exact {
+        return Bytes::copy_from_slice(document);
+    }
     let Some(mut value) = Exact::read(document) else { return Bytes::copy_from_slice(document) };
     for pointer in kind.generated.iter().chain([&kind.id]) {
         if let Some((members, last)) = value.around(pointer) {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, LOCATION};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
-use http_body_util::{BodyExt, Collected, Limited};
+use http_body_util::{BodyExt, Limited};
 use ids::is_uuid;
 use plan::Sent;
 use profile::{IdForm, Kind};
@@ -17,6 +17,7 @@ use spool::{Id, Spool};
 
 use super::awaited::{Waits, are_made};
 use super::book::is_provisional;
+use super::contents::ServiceAnswer;
 use super::credentials::{as_archipel, is_by_login, is_known, is_of_the_credential, is_of_the_moment, under};
 use super::naming::{created, note_unnamed};
 use super::probe::{mark, probe_of};
@@ -128,21 +129,12 @@ impl Job {
         if let Ok(name) = HeaderValue::try_from(self.execution.op.to_string()) {
             head.headers.insert(OPERATION, name);
         }
-        let Some(service) = state.service(&kept.service) else { return Outcome::NotExecuted.into() };
-        let asked = head.headers.clone();
-        let answer =
-            Box::pin(leg::local(&self.core, &state, &service, head, body, carried.as_ref(), None)).await;
-        let response = match answer {
-            Ok(response) => response,
-            Err(failure) if failure.sent == Sent::No => return Outcome::NotExecuted.into(),
-            Err(_) => return Outcome::Unknown.into(),
+        let answer = self.answer(&state, &kept, (head, body, carried)).await;
+        let ServiceAnswer { head, body, lacks } = match answer {
+            Ok(answer) => answer,
+            Err(said) => return said,
         };
-        let (head, body) = response.into_parts();
-        let body = Limited::new(body, ANSWER_BYTES).collect().await.ok().map(Collected::to_bytes);
         let status = head.status.as_u16();
-        if status == 401 {
-            identity::ended(&self.core, &asked);
-        }
         let unsent = head.headers.contains_key(UNSENT);
         let response = body.map(|body| Response::from_parts(head.clone(), body));
         let gone = matches!(status, 404 | 410) && !unsent && self.has_no_such_part(&state, &kept).await;
@@ -150,7 +142,7 @@ impl Job {
         let outcome = match status {
             200..=299 | 303 if lingers => Outcome::Begun { status },
             200..=299 | 303 => self.done(&state, &kept, &head, response.as_ref()),
-            _ if unsent => Outcome::NotExecuted,
+            _ if unsent || self.waits_for_contents(&kept, lacks) => Outcome::NotExecuted,
             300..=499 => self.refused(&kept, status, gone),
             _ => Outcome::Unknown,
         };
@@ -182,7 +174,7 @@ impl Job {
     }
 
     /// Whether the service is asked as the sender asked: with the sender's credential, or without any as the sender.
-    fn is_as_sent(&self, kept: &Kept) -> bool {
+    pub(super) fn is_as_sent(&self, kept: &Kept) -> bool {
         match self.authority {
             Authority::Sender => true,
             Authority::Unproven => kept.is_anonymous(),
@@ -200,7 +192,7 @@ impl Job {
         let path = item_path(kept, &self.operation.class, &local);
         match look(&self.core, state, &local, &path).await {
             Some((404 | 410, _)) => Ok(()),
-            Some((200..=299, found)) if self.doubted => {
+            Some((200..=299, found)) if self.doubted || is_exact(state, kept) => {
                 let same = self.agrees(state, kept, &How::Create, &found);
                 if same == Some(false) { Err(TAKEN) } else { Ok(()) }
             }
@@ -216,6 +208,9 @@ impl Job {
         let declared = self.declared(state, kept);
         let target = target(state, kept, own.as_ref(), self.chosen, (&ids, declared.as_ref()));
         let written = replay::replay(kept, &self.operation.class, how, &target)?.body;
+        if target.kind.is_some_and(|kind| kind.exact) {
+            return Some(written == found);
+        }
         let written: Value = serde_json::from_slice(&written).ok()?;
         let found: Value = serde_json::from_slice(found).ok()?;
         let envelope = target.kind.map_or("", |kind| &kind.document);
@@ -373,6 +368,11 @@ pub(super) fn kind<'s>(state: &'s State, service: &str, name: &str, path: &str) 
     collection().or_else(item)
 }
 
+/// Whether its documents go byte for byte.
+fn is_exact(state: &State, kept: &Kept) -> bool {
+    kind(state, &kept.service, &kept.kind, &kept.path).is_some_and(|kind| kind.exact)
+}
+
 fn target<'t>(
     state: &'t State,
     kept: &Kept,
@@ -381,7 +381,7 @@ fn target<'t>(
     (ids, declared): (&'t ids::Table, Option<&'t Declared>),
 ) -> Target<'t> {
     let kind = kind(state, &kept.service, &kept.kind, &kept.path);
-    let data = kind.is_some_and(|kind| is_part(kind, &kept.below));
+    let data = kind.is_some_and(|kind| kind.exact || is_part(kind, &kept.below));
     Target { local, chosen, kind, ids, declared, data }
 }
 
@@ -450,7 +450,8 @@ async fn open(
     let own = state.service(name.service()).ok_or(Sent::No)?;
     let uri = addressed_here(core, state, name.service(), &replay.uri);
     let uri = uri.ok_or(Sent::No)?;
-    let replay = Replay { uri, ..replay };
+    let mut replay = Replay { uri, ..replay };
+    accept(state, name.service(), &mut replay);
     let makes = !matches!(replay.method, Method::GET | Method::HEAD | Method::DELETE);
     let read = (replay.method == Method::GET).then(|| plain(replay.uri.path()).into_owned());
     let (credentials, replay) =
@@ -474,6 +475,19 @@ async fn open(
         *answer.status_mut() = StatusCode::NOT_FOUND;
     }
     Ok(answer)
+}
+
+/// A read of one resource says which media types it takes, where its kind knows them.
+fn accept(state: &State, service: &str, replay: &mut Replay) {
+    if !matches!(replay.method, Method::GET | Method::HEAD) {
+        return;
+    }
+    let path = plain(replay.uri.path()).into_owned();
+    let items = state.settings().profile.kinds.items(service, &path);
+    let own = items.first().filter(|item| item.below.is_empty()).and_then(|item| item.kind.accept.as_ref());
+    if let Some(own) = own.and_then(|own| HeaderValue::try_from(own).ok()) {
+        replay.headers.insert(http::header::ACCEPT, own);
+    }
 }
 
 /// Whether an answer to a read of one resource, or of something below it, says in its service's own way that it is not there.

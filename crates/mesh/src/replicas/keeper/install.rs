@@ -19,6 +19,7 @@ use spool::Spool;
 
 use super::awaited::{Waits, are_made};
 use super::book::is_provisional;
+use super::contents::{Contents, sources};
 use super::copy::{Copied, Part, Represented, declared, for_clients, for_clients_of, hash, portable};
 use super::execute::{self, OPERATION, ask, ask_with, asked, ids_of, look, request, stream};
 use super::naming::{named, note_unnamed, said_id};
@@ -137,6 +138,9 @@ impl Installer<'_> {
 
     async fn put(&self, local: Option<Name>, content: &Represented, whole: bool) -> Result<Name, Unfinished> {
         let kind = self.kind().ok_or(Unfinished::Failed)?;
+        if kind.exact {
+            return self.put_exact(content).await.ok_or(Unfinished::Failed);
+        }
         let document = portable(&content.document, kind);
         let local = match local {
             Some(local) if whole => local,
@@ -148,6 +152,15 @@ impl Installer<'_> {
         };
         self.put_parts(&local, content).await.ok_or(Unfinished::Failed)?;
         Ok(local)
+    }
+
+    /// The document as the site has it that gives the state, with its media type and after what it names.
+    async fn put_exact(&self, content: &Represented) -> Option<Name> {
+        let Installer { core, state, spool, name, .. } = *self;
+        let sources = sources(core, state, name, &content.by);
+        let contents = Contents { core, state, spool, name, sources, on_behalf_of: self.owner() };
+        let copied = contents.copy_document(&self.shape.path(name), &content.document).await;
+        copied.then(|| name.clone())
     }
 
     /// Takes the parts away that the state does not have. Where the service cannot do that, the resource is made anew.

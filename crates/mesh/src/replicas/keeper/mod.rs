@@ -16,6 +16,7 @@ mod awaited;
 mod bodies;
 mod book;
 mod clients;
+mod contents;
 mod copy;
 mod credentials;
 mod deeds;

@@ -93,11 +93,31 @@ pub(super) async fn part(
         StatusCode::NO_CONTENT => return Some(None),
         _ => return None,
     }
+    stored(core, spool, answer, progress).await.map(Some)
+}
+
+/// What another site's service has at a path, as it comes, with its media type. `Some(None)`: it has nothing there.
+pub(super) async fn content(core: &Core, source: &Site, asked: Bytes) -> Option<Option<Response<Received>>> {
+    let answer = ask(core, source, Method::POST, wire::CONTENT, asked).await?;
+    match answer.status() {
+        StatusCode::OK => Some(Some(answer)),
+        StatusCode::NO_CONTENT => Some(None),
+        _ => None,
+    }
+}
+
+/// Takes what comes into the spool.
+pub(super) async fn stored(
+    core: &Core,
+    spool: &Spool,
+    answer: Response<Received>,
+    progress: &Progress,
+) -> Option<Stored> {
     let length = http_body::Body::size_hint(answer.body()).exact();
     progress.total.set(length);
     let mut writer = spool.writer(length).ok()?;
     write(core, answer, &mut writer, progress).await.ok()?;
-    writer.finish().await.ok().map(Some)
+    writer.finish().await.ok()
 }
 
 async fn ask(
