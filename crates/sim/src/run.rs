@@ -83,6 +83,16 @@ pub struct Record {
     pub traced: Option<bool>,
 }
 
+impl Record {
+    /// Whether the client was told that this site executed it, or gave it its name.
+    fn was_taken_by(&self, site: usize) -> bool {
+        let (name, told) = (NAMES[site], &self.told);
+        let is_named =
+            told.operation.as_ref().is_some_and(|operation| operation.starts_with(&format!("{name}/")));
+        is_named || told.sites.contains(&format!("\"{name}\";status=2"))
+    }
+}
+
 /// What came of a run.
 pub struct Report {
     /// The seed.

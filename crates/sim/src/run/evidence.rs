@@ -8,7 +8,6 @@ use tokio::time::Instant;
 
 use super::{Record, Sea, Walked};
 use crate::app::{Done, Images};
-use crate::isle::NAMES;
 use crate::membership::Watched;
 use crate::revocation::Shut;
 use crate::schedule::{Dues, ZONES, zone_members};
@@ -98,8 +97,9 @@ impl Sea {
         }
         for record in &mut records {
             let lost = |(site, since, until): &(usize, Instant, Instant)| {
-                let took = record.told.sites.contains(&format!("\"{}\";status=2", NAMES[*site]));
-                (record.ask.site == *site || took) && record.told.to >= *since && record.told.from <= *until
+                (record.ask.site == *site || record.was_taken_by(*site))
+                    && record.told.to >= *since
+                    && record.told.from <= *until
             };
             // Of a site without a replica: who took it is not known here.
             let elsewhere = !record.members.contains(&record.ask.site) && !self.restored.is_empty();

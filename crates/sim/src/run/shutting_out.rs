@@ -140,7 +140,7 @@ impl Sea {
         images.retain(|_, image| !of_replicas(image));
         evidence.images[void] = images;
         for record in &mut evidence.records {
-            let took = record.told.sites.contains(&format!("\"{}\";status=2", NAMES[void]));
+            let took = record.was_taken_by(void);
             // Of a site without a replica: who took it is not known here.
             let elsewhere = record.ask.act.writes() && !record.members.contains(&record.ask.site);
             if record.unsure {
