@@ -304,7 +304,8 @@ fn an_image_is_copied_to_a_site_that_is_to_have_it_too_and_repaired_there() {
     stage.until_has(1, "latest", MANIFEST, &document);
     assert!(stage.registries[2].blobs().is_empty());
     let resource = "registry:/v2/a/manifests/latest";
-    stage.fleet.json(0, &["replicas", "extend", resource, "--to", "Site3", "--wait"]);
+    let done = stage.fleet.archipel(0, &["replicas", "extend", resource, "--to", "Site3"]);
+    assert!(done.status.success(), "{done:?}");
     stage.until_has(2, "latest", MANIFEST, &document);
 
     // By hand, at the registry itself: the same content, written otherwise.
