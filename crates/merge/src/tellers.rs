@@ -129,6 +129,17 @@ impl Unconfirmed {
         self.sources.entry(source).or_default().add(id);
     }
 
+    /// Notes a resource that a source is known to have since a moment ago, where there is room: the answer of that source may be
+    /// of before.
+    pub fn add_late(&mut self, source: usize, id: &str) {
+        let lacking = self.sources.entry(source).or_default();
+        let mut more = lacking.clone();
+        more.add(id);
+        if more != Lacking::Many {
+            *lacking = more;
+        }
+    }
+
     /// Whether so many were noted for each of the sources that no more are of use.
     #[must_use]
     pub fn is_full(&self, sources: usize) -> bool {

@@ -125,7 +125,8 @@ pub(super) fn partial_lists_say_so(evidence: &Evidence) -> Vec<String> {
     for list in evidence.requests.iter().filter(|request| request.act == Act::List && request.status() == 200)
     {
         let sites = list.scope_sites();
-        if sites.contains("error=") {
+        let failed = |word: &str| word.strip_prefix("status=").is_some_and(|status| !status.starts_with('2'));
+        if sites.contains("error=") || sites.split([';', ',']).any(failed) {
             continue;
         }
         // All sites answered: what was acknowledged before, and is nowhere deleted, is told.

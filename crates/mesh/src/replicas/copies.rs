@@ -13,6 +13,7 @@ use http_body::{Body, Frame};
 use merge::{Limits, Mark, Marking, Same};
 use profile::{Kinds, List};
 use scope::Site;
+use tokio::time::Instant;
 
 use super::rewrite::{content_type, drop_digests, is_json};
 use super::{Known, Name, Replicas, Seen};
@@ -206,7 +207,7 @@ impl Copies {
         listed: &Listed,
     ) -> Option<Marked> {
         let collection = self.collection(kinds, service, path)?;
-        let word = self.known.unconfirmed(&collection, &listed.sites).to_header();
+        let word = self.known.unconfirmed(&collection, &listed.sites, Instant::now()).to_header();
         let items = Items { known: Arc::clone(&self.known), collection, sites: listed.sites.clone() };
         Some(Marked { marking: Marking::new(list, listed.mark(), Limits::default()), items, word })
     }

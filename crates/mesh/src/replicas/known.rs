@@ -1,7 +1,7 @@
 //! What cores know of the replicated resources: written by the keeper, read for each request to a service that
 //! has any.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -26,6 +26,12 @@ use crate::Audit;
 const MAX_BOTH: usize = 1000;
 /// For so long after it was last seen. Whoever deletes the service's own record waits no longer.
 const BOTH_AGE: Duration = Duration::from_mins(1);
+
+/// So long after a site is known to have made a resource, lists that are merged may have been told there before: about as long as
+/// a request to another site takes at most.
+const LATE: Duration = Duration::from_secs(15);
+/// So many are remembered, for each service.
+const MAX_LATE: usize = 128;
 
 /// Where a resource is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,6 +117,8 @@ struct Names {
     owned: HashMap<Box<str>, usize>,
     /// What some site is not known yet to have made.
     unconfirmed: BTreeSet<Name>,
+    /// What these sites are known to have made since then, the oldest first.
+    lately: VecDeque<(Instant, Name, BTreeSet<Site>)>,
 }
 
 impl Names {
@@ -137,6 +145,15 @@ impl Names {
             let table = Arc::make_mut(&mut self.scoped).entry(name.with_id("")).or_default();
             let _ = table.insert(name.id(), local.id());
         }
+    }
+
+    /// These sites are known to have made it, from now on.
+    fn confirm(&mut self, name: &Name, made: BTreeSet<Site>) {
+        let is_old = |(since, ..): &(Instant, Name, BTreeSet<Site>)| since.elapsed() >= LATE;
+        while self.lately.len() >= MAX_LATE || self.lately.front().is_some_and(is_old) {
+            self.lately.pop_front();
+        }
+        self.lately.push_back((Instant::now(), name.clone(), made));
     }
 
     /// Whether the service here has given this local name of a resource to another one since.
@@ -248,11 +265,12 @@ impl Known {
 
     /// Of the resources of a collection, those that one of these sites is not known to have made, each with its place among
     /// the sites.
-    pub(crate) fn unconfirmed(&self, collection: &Name, sites: &[Site]) -> Unconfirmed {
+    pub(crate) fn unconfirmed(&self, collection: &Name, sites: &[Site], now: Instant) -> Unconfirmed {
         let mut found = Unconfirmed::default();
         let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
         let Some(names) = services.get(collection.service()) else { return found };
         let first = collection.with_id("");
+        let source_of = |site: &Site| sites.iter().position(|other| other == site);
         let below = names.unconfirmed.range::<Name, _>(&first..).take_while(|name| name.begins_with(&first));
         for name in below.filter(|name| name.with_id("") == first) {
             let Some(place) = names.places.get(name) else { continue };
@@ -261,6 +279,11 @@ impl Known {
             if found.is_full(sites.len().saturating_sub(1)) {
                 break;
             }
+        }
+        // A list of such a site that is merged with this one's may be of before it made them.
+        let late = names.lately.iter().rev().take_while(|(since, ..)| now < *since + LATE);
+        for (_, name, made) in late.filter(|(_, name, _)| name.with_id("") == first) {
+            made.iter().filter_map(source_of).for_each(|source| found.add_late(source, name.id()));
         }
         found
     }
@@ -423,6 +446,13 @@ impl Known {
             let erased = before.common.shown.whole && !place.shown.whole;
             place.shown.erasures = before.erasures.wrapping_add(u32::from(erased));
         }
+        if let (Some(place), Some(before)) = (&place, names.places.get(name)) {
+            let made: BTreeSet<Site> =
+                before.common.unconfirmed.difference(&place.unconfirmed).cloned().collect();
+            if !made.is_empty() {
+                names.confirm(name, made);
+            }
+        }
         let local = place.as_ref().and_then(|place| place.local.clone()).filter(|local| local != name);
         let is_there = place.is_some();
         let is_mapped = place.as_ref().is_some_and(|place| !place.chosen);
@@ -494,6 +524,36 @@ mod tests {
         assert!(known.may_have("image"));
         known.set(&names[1], None);
         assert!(!known.may_have("image"));
+    }
+
+    #[test]
+    fn a_site_may_have_told_its_list_before_it_made_what_it_is_known_to_have() {
+        let known = Known::default();
+        let sites = ["A", "B", "C"].map(|name| Site::new(name).unwrap());
+        let name = Name::new("image", "/images/one");
+        let place = |unconfirmed: &[Site]| Place {
+            level: Level::Eventual,
+            members: sites.iter().cloned().collect(),
+            local: Some(name.clone()),
+            chosen: true,
+            readable: true,
+            unconfirmed: unconfirmed.iter().cloned().collect(),
+            shown: Shown { whole: true, erasures: 0 },
+            deleted: false,
+        };
+        let lacking = |sources: &[usize]| {
+            let mut word = Unconfirmed::default();
+            sources.iter().for_each(|source| word.add(*source, "one"));
+            word
+        };
+        let said = |later| known.unconfirmed(&name.with_id(""), &sites, Instant::now() + later);
+        known.set(&name, Some(place(&sites[1..])));
+        assert_eq!(said(Duration::ZERO), lacking(&[1, 2]));
+        known.set(&name, Some(place(&sites[2..])));
+        assert_eq!(said(Duration::ZERO), lacking(&[1, 2]), "B has it since a moment ago");
+        assert_eq!(said(LATE), lacking(&[2]));
+        known.set(&name, Some(place(&[])));
+        assert_eq!(said(LATE), lacking(&[]));
     }
 
     #[test]
