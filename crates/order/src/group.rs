@@ -12,9 +12,10 @@ use scope::Site;
 use crate::agreement::{clipped, is_used};
 use crate::id::{GroupId, member, site};
 use crate::link::Link;
-use crate::log::{Log, Origin, Shared, Slot};
+use crate::log::{Head, Log, Origin, Shared, Slot};
 use crate::message::{Message, Payload};
 use crate::orders::{Effect, Needs, Refusal, Settings, Ticket};
+use crate::readmission::Testimony;
 use crate::record::{self, Key, Record};
 
 /// So many rounds of heartbeats may still be answered.
@@ -60,6 +61,8 @@ pub(crate) struct Group {
     reads: BTreeMap<u64, (Ticket, u32)>,
     /// The leader that was last told of.
     shown: Option<Site>,
+    /// This site's records were put back: it says nothing, and hears nothing, until it is readmitted.
+    mute: bool,
 }
 
 impl Group {
@@ -106,7 +109,52 @@ impl Group {
             proposed: BTreeMap::new(),
             reads: BTreeMap::new(),
             shown: None,
+            mute: false,
         })
+    }
+
+    /// The same, without a voice.
+    pub(crate) fn muted(self) -> Group {
+        Group { mute: true, ..self }
+    }
+
+    pub(crate) fn is_mute(&self) -> bool {
+        self.mute
+    }
+
+    /// The number of starts of this site, as it tells the others of this group.
+    pub(crate) fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Tells what another member, whose records were put back, may have forgotten. From now on nothing counts that it sent in an earlier
+    /// start. None: it has started again since, or this site does not know either.
+    pub(crate) fn testify(&mut self, to: &Site, start: u64) -> Option<Testimony> {
+        let link = member(&self.id, to).and_then(|node| self.links.get_mut(&node)).filter(|_| !self.mute)?;
+        link.begin_anew(start).then(|| Testimony::of(&self.log.get()))
+    }
+
+    /// Goes on with this log, as after a restart.
+    pub(crate) fn readmit(&mut self, here: &Site, head: Head, slots: Vec<Slot>) {
+        self.log.get().adopt(head, slots);
+        let again = Group::new(here, self.id.clone(), self.start, self.settings, self.log.clone());
+        if let Some(again) = again {
+            let waiting = std::mem::take(&mut self.waiting);
+            *self = Group { age: self.age, waiting, ..again };
+        }
+    }
+
+    /// Refuses all that has no place.
+    pub(crate) fn refuse_all(&mut self, effects: &mut Vec<Effect>) {
+        let waiting = std::mem::take(&mut self.waiting).into_iter().map(|waiting| waiting.ticket);
+        let reads = std::mem::take(&mut self.reads).into_values().map(|(ticket, _)| ticket);
+        let refused = |ticket| Effect::Refused { ticket, why: Refusal::InDoubt };
+        effects.extend(waiting.chain(reads).map(refused));
+    }
+
+    /// The log, for whoever takes over its storage.
+    pub(crate) fn shared(&self) -> Shared {
+        self.log.clone()
     }
 
     fn log(&self) -> Log {
@@ -147,7 +195,7 @@ impl Group {
     }
 
     pub(crate) fn receive(&mut self, from: &Site, message: &Message, effects: &mut Vec<Effect>) {
-        let Some(from) = member(&self.id, from) else { return };
+        let Some(from) = member(&self.id, from).filter(|_| !self.mute) else { return };
         let Some(link) = self.links.get_mut(&from) else { return };
         let arrival = link.receive(message.stamp);
         if arrival.lost {
@@ -192,6 +240,10 @@ impl Group {
         }
         self.waiting.iter_mut().for_each(|waiting| waiting.ticks = waiting.ticks.saturating_add(1));
         self.reads.values_mut().for_each(|(_, ticks)| *ticks = ticks.saturating_add(1));
+        if self.mute {
+            self.turn(effects);
+            return self.refuse_late_reads(effects);
+        }
         self.beat = self.beat.saturating_add(1);
         if self.beat >= self.round() {
             self.beat = 0;
@@ -203,16 +255,21 @@ impl Group {
             .map(|ticks| ticks.saturating_add(1))
             .filter(|ticks| *ticks <= self.settings.patience);
         self.turn(effects);
-        let late: Vec<u64> =
-            self.reads.iter().filter(|(_, read)| read.1 > self.settings.patience).map(|(n, _)| *n).collect();
-        for (ticket, _) in late.into_iter().filter_map(|number| self.reads.remove(&number)) {
-            effects.push(Effect::Refused { ticket, why: Refusal::NoMajority });
-        }
+        self.refuse_late_reads(effects);
         if self.age.checked_rem(self.settings.election) == Some(0) {
             self.ask(effects);
         }
         self.forget();
         self.turn(effects);
+    }
+
+    fn refuse_late_reads(&mut self, effects: &mut Vec<Effect>) {
+        let late: Vec<u64> =
+            self.reads.iter().filter(|(_, read)| read.1 > self.settings.patience).map(|(n, _)| *n).collect();
+        let why = if self.mute { Refusal::InDoubt } else { Refusal::NoMajority };
+        for (ticket, _) in late.into_iter().filter_map(|number| self.reads.remove(&number)) {
+            effects.push(Effect::Refused { ticket, why: why.clone() });
+        }
     }
 
     /// The ticks of a round of heartbeats: long enough for all that are heard to answer in it, twice over.
@@ -260,6 +317,9 @@ impl Group {
 
     /// Goes on with whatever can go on.
     pub(crate) fn turn(&mut self, effects: &mut Vec<Effect>) {
+        if self.mute {
+            return self.place(effects);
+        }
         let before = self.given();
         self.give(effects);
         self.lead();
@@ -355,6 +415,10 @@ impl Group {
     /// Whether an entry has a place now; false: it may soon.
     fn can_place(&self, waiting: &Waiting) -> Result<bool, Refusal> {
         let patient = self.age <= self.settings.patience && waiting.ticks <= self.settings.patience;
+        if self.mute {
+            let soon = waiting.ticks <= self.settings.patience;
+            return if soon { Ok(false) } else { Err(Refusal::InDoubt) };
+        }
         if !self.hears_majority() {
             return if patient { Ok(false) } else { Err(Refusal::NoMajority) };
         }
@@ -508,6 +572,7 @@ impl Clone for Group {
             proposed: self.proposed.clone(),
             reads: self.reads.clone(),
             shown: self.shown.clone(),
+            mute: self.mute,
             ..fresh
         }
     }
@@ -517,7 +582,8 @@ impl Clone for Group {
 impl PartialEq for Group {
     fn eq(&self, other: &Group) -> bool {
         let same = std::ptr::eq(self, other);
-        same || (&self.id, self.me, self.start, self.log()) == (&other.id, other.me, other.start, other.log())
+        let of = |own: &Group| (own.me, own.start, own.mute, own.log());
+        same || self.id == other.id && of(self) == of(other)
     }
 }
 

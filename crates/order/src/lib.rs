@@ -23,6 +23,8 @@
 //!    It never had an effect, and never will.
 //! 5. Every member was given it: it leaves the log.
 //!
+//! A site whose records were put back takes part in nothing until it is readmitted (`readmission`).
+//!
 //! A read that must not be stale ([`Event::Confirm`]) is a mark in the same order: what was committed before
 //! it was asked for is before the mark.
 
@@ -33,9 +35,11 @@ mod link;
 mod log;
 mod message;
 mod orders;
+mod readmission;
 mod record;
 
 pub use id::GroupId;
 pub use message::Message;
 pub use orders::{Effect, Event, Needs, Orders, Refusal, Settings, Ticket};
+pub use readmission::Testimony;
 pub use record::{Key, Record, Unreadable};

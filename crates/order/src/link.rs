@@ -41,6 +41,8 @@ pub(crate) struct Link {
     start: u64,
     /// How often the other did; 0: never heard.
     theirs: u64,
+    /// The other said so by another way, and nothing came on the link since.
+    anew: bool,
     sent: u64,
     came: u64,
     /// Losses noticed here.
@@ -68,10 +70,10 @@ impl Link {
 
     /// A message came.
     pub(crate) fn receive(&mut self, stamp: Stamp) -> Arrival {
-        let fresh = stamp.start > self.theirs;
+        let fresh = stamp.start > self.theirs || self.anew && stamp.start == self.theirs;
         if fresh {
-            self.theirs = stamp.start;
-            (self.sent, self.came, self.losses, self.told) = (0, 0, 0, 0);
+            self.begin(stamp.start);
+            self.anew = false;
         }
         let old = stamp.start < self.theirs || stamp.yours != self.start || stamp.number <= self.came;
         if old {
@@ -84,6 +86,21 @@ impl Link {
         let told = std::mem::replace(&mut self.told, stamp.losses) != stamp.losses;
         (self.came, self.silent) = (stamp.number, 0);
         Arrival { counts: true, lost: fresh || gap || told }
+    }
+
+    fn begin(&mut self, theirs: u64) {
+        self.theirs = theirs;
+        (self.sent, self.came, self.losses, self.told) = (0, 0, 0, 0);
+    }
+
+    /// The other end says that it has started so often: nothing counts that it sent in a start before. False where it has
+    /// started since.
+    pub(crate) fn begin_anew(&mut self, theirs: u64) -> bool {
+        if theirs > self.theirs {
+            self.begin(theirs);
+            (self.anew, self.given) = (true, 0);
+        }
+        theirs == self.theirs
     }
 
     /// A heartbeat was answered after so many ticks.
@@ -133,6 +150,19 @@ mod tests {
         assert_eq!(far.receive(stamps[3]), NEXT);
         assert_eq!(near.receive(far.stamp()), LOST);
         assert_eq!(near.receive(far.stamp()), NEXT);
+    }
+
+    #[test]
+    fn what_was_sent_before_an_end_said_that_it_began_anew_does_not_count() {
+        let (mut near, mut far) = met();
+        let before = near.stamp();
+        assert!(far.begin_anew(7));
+        assert_eq!(far.receive(before), OLD);
+        assert!(far.begin_anew(7) && !far.begin_anew(6));
+        let mut again = Link::new(7);
+        assert_eq!(far.receive(again.stamp()), Arrival { counts: false, lost: true });
+        assert_eq!(again.receive(far.stamp()), LOST);
+        assert_eq!(far.receive(again.stamp()), NEXT);
     }
 
     #[test]

@@ -34,14 +34,14 @@ impl Entry for Slot {
 /// What was promised in a group, and how far it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
-    promise: Option<Ballot>,
-    accepted: Option<Ballot>,
+    pub(crate) promise: Option<Ballot>,
+    pub(crate) accepted: Option<Ballot>,
     /// So many entries are committed.
     pub(crate) decided: usize,
     /// So many of them were given to this site.
     pub(crate) given: usize,
     /// So many of those are gone from the log.
-    first: usize,
+    pub(crate) first: usize,
 }
 
 /// The library's ballots have no hash: equal heads still have equal ones.
@@ -85,6 +85,20 @@ impl Log {
         let put = std::mem::take(&mut self.put);
         let put = put.into_iter().filter_map(|index| Some((index, self.at(index)?.clone()))).collect();
         Changes { head, put, gone: std::mem::take(&mut self.gone).into_iter().collect() }
+    }
+
+    /// All entries that it holds.
+    pub(crate) fn slots(&self) -> &[Slot] {
+        &self.slots
+    }
+
+    /// Another log takes the place of all of it.
+    pub(crate) fn adopt(&mut self, head: Head, slots: Vec<Slot>) {
+        self.cut(self.head.first);
+        self.head = head;
+        for slot in slots {
+            self.append(slot);
+        }
     }
 
     pub(crate) fn at(&self, index: usize) -> Option<&Slot> {

@@ -47,6 +47,26 @@ impl Message {
         slots.into_iter().filter_map(|slot| slot.bytes).collect()
     }
 
+    /// True where its sender has promised or accepted something by it, or claims to lead: it must not forget that.
+    #[must_use]
+    pub fn binds(&self) -> bool {
+        let Some(Agreement::SequencePaxos(message)) = self.agreement() else { return false };
+        matches!(
+            message.msg,
+            PaxosMsg::Prepare(_)
+                | PaxosMsg::Promise(_)
+                | PaxosMsg::AcceptSync(_)
+                | PaxosMsg::AcceptDecide(_)
+                | PaxosMsg::Accepted(_)
+        )
+    }
+
+    /// The group.
+    #[must_use]
+    pub fn group(&self) -> &GroupId {
+        &self.group
+    }
+
     pub(crate) fn agreement(&self) -> Option<Agreement<Slot>> {
         match &self.payload {
             Payload::Agreement(bytes) => record::decode(bytes).ok(),

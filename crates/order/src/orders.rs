@@ -99,6 +99,8 @@ pub enum Refusal {
     Full,
     /// This site is not in the group, or alone in it.
     NotInGroup,
+    /// The records of this site were put back, and it was not readmitted.
+    InDoubt,
 }
 
 /// What is to be done, in this order. **What follows an [`Effect::Persist`] is done only once that is
@@ -156,21 +158,27 @@ pub enum Effect {
 /// All groups of one site. Two are equal where they would go on alike after a restart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Orders {
-    here: Site,
+    pub(crate) here: Site,
     settings: Settings,
-    starts: u64,
-    groups: BTreeMap<GroupId, Group>,
+    pub(crate) starts: u64,
+    pub(crate) groups: BTreeMap<GroupId, Group>,
+    /// The records were put back, and are in doubt since this start.
+    pub(crate) doubt: Option<u64>,
+    /// The groups in which this site takes part all the same, and up to where their logs may have been acted upon before.
+    pub(crate) readmitted: BTreeMap<GroupId, u64>,
 }
 
 impl Orders {
     /// A site with what it recorded before: nothing, the first time. Then [`Orders::start`].
     #[must_use]
     pub fn restore(here: Site, settings: Settings, records: impl IntoIterator<Item = Record>) -> Orders {
-        let mut starts = 0_u64;
+        let (mut starts, mut doubt, mut back) = (0_u64, None, Vec::new());
         let mut logs = BTreeMap::<GroupId, (Head, BTreeMap<usize, Slot>)>::new();
         for record in records {
             match record {
                 Record::Starts(count) => starts = count,
+                Record::Doubt(start) => doubt = Some(start),
+                Record::Readmitted { group, doubt, upto } => back.push((group, doubt, upto)),
                 Record::Head(group, head) => logs.entry(group).or_default().0 = head,
                 Record::Slot(group, index, slot) => {
                     let index = usize::try_from(index).unwrap_or(usize::MAX);
@@ -179,12 +187,22 @@ impl Orders {
             }
         }
         starts = starts.saturating_add(1);
-        let group = |(id, (head, slots)): (GroupId, _)| {
-            let log = Shared::new(Log::restore(head, slots));
-            Some((id.clone(), Group::new(&here, id, starts, settings, log)?))
-        };
-        let groups = logs.into_iter().filter_map(group).collect();
-        Orders { here, settings, starts, groups }
+        let back = back.into_iter().filter(|(_, since, _)| doubt == Some(*since));
+        let readmitted = back.map(|(group, _, upto)| (group, upto)).collect();
+        let groups = BTreeMap::new();
+        let mut orders = Orders { here, settings, starts, groups, doubt, readmitted };
+        for (id, (head, slots)) in logs {
+            orders.open(id, Shared::new(Log::restore(head, slots)));
+        }
+        orders
+    }
+
+    /// A group at this site, if it is in it: without a voice where what it has recorded of it is in doubt.
+    pub(crate) fn open(&mut self, id: GroupId, log: Shared) {
+        let mute = self.is_in_doubt(&id);
+        if let Some(group) = Group::new(&self.here, id.clone(), self.starts, self.settings, log) {
+            self.groups.insert(id, if mute { group.muted() } else { group });
+        }
     }
 
     /// Takes up where it stopped.
@@ -240,17 +258,21 @@ impl Orders {
     }
 
     /// The group, made where it is not there yet.
-    fn group(&mut self, id: &GroupId) -> Option<&mut Group> {
+    pub(crate) fn group(&mut self, id: &GroupId) -> Option<&mut Group> {
         if !self.groups.contains_key(id) {
-            let log = Shared::default();
-            let group = Group::new(&self.here, id.clone(), self.starts, self.settings, log)?;
-            self.groups.insert(id.clone(), group);
+            self.open(id.clone(), Shared::default());
         }
         self.groups.get_mut(id)
     }
 
     /// First what has to be durable, then the rest.
-    fn end(&self, ids: &[GroupId], put: Vec<Record>, later: Vec<Effect>, effects: &mut Vec<Effect>) {
+    pub(crate) fn end(
+        &self,
+        ids: &[GroupId],
+        put: Vec<Record>,
+        later: Vec<Effect>,
+        effects: &mut Vec<Effect>,
+    ) {
         let (mut put, mut remove) = (put, Vec::new());
         for group in ids.iter().filter_map(|id| self.groups.get(id)) {
             group.changes(&mut put, &mut remove);

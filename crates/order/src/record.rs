@@ -17,6 +17,10 @@ pub enum Key {
     Head(GroupId),
     /// An entry of a group's log.
     Slot(GroupId, u64),
+    /// The records were put back.
+    Doubt,
+    /// A group in which this site takes part again, after that.
+    Readmitted(GroupId),
 }
 
 /// One durable record.
@@ -28,6 +32,17 @@ pub enum Record {
     Head(GroupId, Head),
     /// An entry of a group's log.
     Slot(GroupId, u64, Slot),
+    /// The records were put back, and are in doubt since this start.
+    Doubt(u64),
+    /// A group in which this site takes part again, after that.
+    Readmitted {
+        /// That one.
+        group: GroupId,
+        /// Since when the records were in doubt.
+        doubt: u64,
+        /// The place before which all may have been acted upon here before the records were put back.
+        upto: u64,
+    },
 }
 
 /// Bytes that are no record of this format.
@@ -47,6 +62,8 @@ impl Record {
             Record::Starts(_) => Key::Starts,
             Record::Head(group, _) => Key::Head(group.clone()),
             Record::Slot(group, index, _) => Key::Slot(group.clone(), *index),
+            Record::Doubt(_) => Key::Doubt,
+            Record::Readmitted { group, .. } => Key::Readmitted(group.clone()),
         }
     }
 
@@ -55,7 +72,7 @@ impl Record {
     pub fn entry(&self) -> Option<&[u8]> {
         match self {
             Record::Slot(_, _, slot) => slot.bytes.as_deref(),
-            Record::Starts(_) | Record::Head(..) => None,
+            Record::Starts(_) | Record::Head(..) | Record::Doubt(_) | Record::Readmitted { .. } => None,
         }
     }
 

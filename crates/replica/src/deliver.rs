@@ -194,7 +194,9 @@ impl Machine {
     /// A message from another site.
     pub(crate) fn received(&mut self, from: &Site, message: Message) {
         let message = match message {
-            Message::Order(message) => return self.received_order(from, message),
+            Message::Order { epoch, number, message } => {
+                return self.received_order(from, Mark { epoch, number }, message);
+            }
             Message::Done { map, done, asks } => return self.received_done(from, &map, done, asks),
             Message::Tried { resource, op, verdict } => {
                 return self.received_tried(from, &resource, &op, verdict);
@@ -267,6 +269,10 @@ impl Machine {
             Message::Listing { epoch, buckets, lines, answer } if self.is_current(from, epoch) => {
                 self.listed(from, &buckets, lines, answer);
             }
+            Message::Forgot { group, start, epoch } if self.is_current(from, epoch) => {
+                self.asked_what_was(from, &group, start);
+            }
+            Message::Recalled { group, start, said } => self.told_what_was(from, &group, start, said),
             Message::Inquire { resources } => self.inquired(from, &resources),
             Message::Stands { resource, standing } => self.stands(from, &resource, standing),
             Message::Differs { resource } => self.said_to_differ(from, &resource),

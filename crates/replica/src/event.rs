@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::epoch::Epoch;
 use crate::map::{Change, Naming, ReplicaMap, Unchangeable};
 use crate::operation::{Body, Class, Doubt, Level, LocalId, Meta, OpId, Operation, Who};
-use crate::ordered::Ruling;
+use crate::ordered::{Recollection, Ruling};
 use crate::record::{self, Key, Record, Unreadable};
 use crate::resource::{Execution, Snapshot};
 use crate::restored::Mark;
@@ -186,7 +186,14 @@ pub enum Message {
         resource: Meta,
     },
     /// Of the logs that order writes. [`crate::Machine::bodies`] names what goes with it.
-    Order(order::Message),
+    Order {
+        /// In which of the sender's runs.
+        epoch: Epoch,
+        /// The number of times that the sender had recorded something.
+        number: u64,
+        /// The message of the log.
+        message: order::Message,
+    },
     /// How far the sender's replica of an ordered resource is.
     Done {
         /// Where the replicas are.
@@ -214,6 +221,24 @@ pub enum Message {
         behind: Option<Mark>,
         /// The sender's run, and the last number that it gave to an operation.
         latest: (Epoch, u64),
+    },
+    /// The sender's records were put back: it asks what it may have forgotten of a group.
+    Forgot {
+        /// The group.
+        group: order::GroupId,
+        /// The sender's start in which it asks: what it sent in one before does not count any more.
+        start: u64,
+        /// Its run.
+        epoch: Epoch,
+    },
+    /// Answers a [`Message::Forgot`].
+    Recalled {
+        /// The group.
+        group: order::GroupId,
+        /// The receiver's start in which it asked.
+        start: u64,
+        /// None: the sender's records were put back, too.
+        said: Option<Box<Recollection>>,
     },
 }
 

@@ -99,7 +99,7 @@ pub use machine::{Machine, Settings};
 pub use making::Making;
 pub use map::{Change, Naming, ReplicaMap, Unchangeable};
 pub use operation::{Body, Class, Doubt, Field, Level, LocalId, Meta, NoOperation, OpId, Operation, Who};
-pub use ordered::{Copied, Queue, Ruling, Tried, Turn};
+pub use ordered::{Copied, Listed, Queue, Recollection, Ruling, Tried, Turn};
 pub use record::{Condition, Key, Record, Refusal, Running, Stage, Unreadable};
 pub use resource::{Execution, How, Progress, Pruned, Resource, Snapshot, Step};
 pub use restore::Restoring;

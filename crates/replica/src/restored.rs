@@ -10,6 +10,8 @@
 //!   others are away it goes on with what it had accepted before, too: a site that restarts alone serves alone.
 //! - A site whose records are old has suspect replicas ([`Condition::Suspect`]): none is read, written, told of or copied
 //!   until it was compared with the others.
+//! - In an order it says nothing that counts to a site that has not said so. One whose records are old takes no part in one until
+//!   the others have told it what it may have forgotten (`ordered/readmit`).
 //! - One that is as another good one is goes on with what that one knows. Of one that is not, the state of the others is
 //!   taken where more than half of all replicas are good without it, or where the service here has nothing to lose.
 //!   Else an operator has to say which is good. What all others lack stays as it is, and is shown.
@@ -138,6 +140,11 @@ impl Trust {
         }
     }
 
+    /// True where a site has said that the records here are not old.
+    pub(crate) fn is_welcomed(&self, site: &Site) -> bool {
+        !self.started || self.welcomed.contains_key(site)
+    }
+
     /// Whether operations are offered to a site, and states taken from it.
     pub(crate) fn is_met(&self, site: &Site) -> bool {
         !self.started || self.alone || self.welcomed.contains_key(site)
@@ -160,6 +167,7 @@ impl Machine {
         self.wake_after(Timer::Trust, self.settings.retry_ms.saturating_mul(PATIENCE));
         if self.trust.distrusted {
             self.is_restored();
+            self.doubt_orders();
         }
     }
 
@@ -169,6 +177,7 @@ impl Machine {
         self.call.site = true;
         self.trust.lineage.end(Mark { epoch: before, number: self.trust.number });
         self.trust.changed.insert(Key::Lineage);
+        self.raise_start();
     }
 
     pub(crate) fn hello(&mut self, to: &Site, heard: Option<Epoch>) {
@@ -205,8 +214,14 @@ impl Machine {
         let trust = &mut self.trust;
         match behind {
             Some(mark) => {
+                // Who was put in doubt since is told all that it did in runs before, or was.
+                let since = self.ordering.orders.doubted_since();
+                let news = is_behind(mark, &trust.lineage.marks()) && mark.epoch.number >= since;
                 trust.lineage.end(mark);
                 self.is_restored();
+                if news {
+                    self.doubt_orders();
+                }
                 self.trust.lineage.met.insert(from.clone(), latest);
                 self.hello(from, None);
             }
@@ -231,7 +246,10 @@ impl Machine {
 
     /// A confirmation says how far the records are, which are durable before it is sent.
     pub(crate) fn marked(&self, mut effect: Effect) -> Effect {
-        if let Effect::Send { message: Message::Confirm { number, .. }, .. } = &mut effect {
+        if let Effect::Send {
+            message: Message::Confirm { number, .. } | Message::Order { number, .. }, ..
+        } = &mut effect
+        {
             *number = self.trust.number;
         }
         effect

@@ -19,6 +19,9 @@ impl Machine {
     pub(crate) fn greet(&mut self) {
         let sites: BTreeSet<Site> =
             self.entries.iter().flat_map(|(_, entry)| entry.others(&self.here)).collect();
+        let groups = self.ordering.orders.groups().flat_map(|group| group.sites.iter().cloned());
+        let sites: BTreeSet<Site> =
+            sites.into_iter().chain(groups).filter(|site| *site != self.here).collect();
         for site in sites {
             self.hello(&site, None);
         }

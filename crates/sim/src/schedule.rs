@@ -559,6 +559,7 @@ impl Schedule {
         maker.hold_back(seed, length);
         schedule.hurries = maker.hurry(seed, length);
         maker.look_at_replicas(seed, length);
+        maker.restore_records_in_order(seed);
         maker.steps.sort_by_key(|step| step.at);
         schedule.steps = maker.steps;
         schedule

@@ -11,6 +11,7 @@ use crate::machine::Machine;
 use crate::map::{ReplicaMap, Unchangeable};
 use crate::operation::{Meta, OpId};
 use crate::record::Stage;
+use crate::restored::Mark;
 
 impl Machine {
     /// The site that leads the group which orders the writes of a resource, as far as is known here: a driver
@@ -43,7 +44,10 @@ impl Machine {
                     self.call.order.extend(put.into_iter().map(|record| (record.key(), Some(record))));
                     self.call.order.extend(remove.into_iter().map(|key| (key, None)));
                 }
-                order::Effect::Send { to, message } => self.send(&to, Message::Order(message)),
+                order::Effect::Send { to, message } if self.is_introduced(&to) => {
+                    self.send(&to, Message::Order { epoch: self.epoch, number: 0, message });
+                }
+                order::Effect::Send { .. } => {}
                 order::Effect::Committed { index, bytes, ticket, .. } => {
                     ticket.and_then(|ticket| self.ordering.purposes.remove(&ticket));
                     self.ordered_line(index, &bytes);
@@ -121,7 +125,8 @@ impl Machine {
             Event::CopyFailed { resource } => self.copy_of_ordered_failed(&resource),
             Event::Mended { resource } => self.mended_ordered(&resource),
             // What has one order is not compared: a replica that refused its turn is known to differ.
-            Event::Compare { ticket, .. } | Event::Repair { ticket, .. } => {
+            Event::Repair { ticket, resource, from } => self.believe(ticket, &resource, from),
+            Event::Compare { ticket, .. } => {
                 let reply = Reply::Unchanged(Unchangeable::Ordered);
                 self.call.effects.push(Effect::Answer { ticket, op: None, reply });
             }
@@ -136,8 +141,24 @@ impl Machine {
         }
     }
 
+    /// True where another site has said that the records here are not old, as far as it knows. Before it has, it may know of more that was
+    /// promised here; it is greeted, and nothing is said that would count.
+    pub(crate) fn is_introduced(&mut self, site: &Site) -> bool {
+        let introduced = self.trust.is_welcomed(site);
+        let greets = |effect: &Effect| matches!(effect, Effect::Send { to, message: Message::Hello { .. } } if to == site);
+        if !introduced && !self.call.effects.iter().any(greets) {
+            self.hello_again(site);
+        }
+        introduced
+    }
+
     /// A message of the logs.
-    pub(crate) fn received_order(&mut self, from: &Site, message: order::Message) {
+    pub(crate) fn received_order(&mut self, from: &Site, mark: Mark, message: order::Message) {
+        if !self.is_current(from, mark.epoch) || !self.is_introduced(from) {
+            return;
+        }
+        let counts = message.binds() && !self.ordering.orders.is_in_doubt(message.group());
+        self.trust.hear(from, mark, counts);
         self.order(order::Event::Received { from: from.clone(), message });
         self.pump();
         // It may have said that another site has what waits for all to have it.
@@ -158,7 +179,7 @@ impl Machine {
             *peer = done.max(*peer);
             ours = (entry.map.clone(), entry.queue.done);
         }
-        if asks {
+        if asks && !self.ordering.orders.is_in_doubt(&super::group(map)) {
             let (map, done) = ours;
             self.send(from, Message::Done { map, done, asks: false });
         }
@@ -188,6 +209,7 @@ impl Machine {
         }
         if self.ordering.ticks.checked_rem(self.settings.order.election) == Some(0) {
             self.ask_unconfirmed();
+            self.ask_what_was();
         }
         let bound = self.settings.order.patience.saturating_mul(2);
         let mut late = Vec::new();
@@ -258,6 +280,9 @@ impl Machine {
         for meta in &next {
             let entry = self.ordering.entries.get(meta);
             let behind = entry.map(|entry| entry.behind(&self.here, entry.queue.done)).unwrap_or_default();
+            if entry.is_some_and(|entry| self.is_mute(entry)) {
+                continue;
+            }
             let Some(entry) = entry.filter(|_| !behind.is_empty()) else {
                 self.ordering.unconfirmed.remove(meta);
                 continue;
@@ -277,7 +302,8 @@ impl Machine {
 
     /// Asks the sites that somebody waits for how far they are: what they said may be lost.
     fn ask_done(&mut self, meta: &Meta) {
-        let Some(entry) = self.ordering.entries.get(meta) else { return };
+        let entry = self.ordering.entries.get(meta).filter(|entry| !self.is_mute(entry));
+        let Some(entry) = entry else { return };
         let executing = self.ordering.waiting.values().filter(|waiting| {
             waiting.resource == *meta && matches!(waiting.verdict, Some(Ruling::Execute { .. }))
         });

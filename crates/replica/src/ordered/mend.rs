@@ -14,7 +14,10 @@ impl Machine {
     /// Takes up what was under way with an ordered resource.
     pub(crate) fn restart_ordered(&mut self, meta: &Meta) {
         self.touch_ordered(meta);
-        let Some(entry) = self.ordering.entries.get(meta) else { return };
+        let Some(entry) = self.ordering.entries.get_mut(meta) else { return };
+        // The state of another replica takes the place of whatever was under way before the records were put back.
+        let replaced = entry.condition == Condition::Suspect && !entry.may_be_made(&self.here);
+        entry.running.take_if(|_| replaced);
         let stage = entry.running.as_ref().map(|running| running.stage);
         if entry.installing.is_some() {
             self.go_on_installing(meta);
@@ -82,8 +85,9 @@ impl Machine {
     /// A timer ran out: once more.
     pub(crate) fn retry_turn(&mut self, meta: &Meta) {
         self.touch_ordered(meta);
-        let entry = self.ordering.entries.get_mut(meta);
-        let Some(running) = entry.and_then(|entry| entry.running.as_mut()) else { return };
+        let Some(entry) = self.ordering.entries.get_mut(meta) else { return };
+        entry.running.take_if(|_| entry.condition == Condition::Suspect);
+        let Some(running) = &mut entry.running else { return };
         if running.stage == Stage::Waiting {
             running.stage = Stage::Sent;
             self.execute_turn(meta);
@@ -161,6 +165,13 @@ impl Machine {
     pub(crate) fn copy_ordered(&mut self, meta: &Meta) {
         self.touch_ordered(meta);
         let Some(entry) = self.ordering.entries.get_mut(meta) else { return };
+        // Before it is known what was ordered, it cannot be known which state is new enough.
+        if self.ordering.orders.is_in_doubt(&entry.group()) {
+            return;
+        }
+        if entry.condition == Condition::Suspect && entry.may_be_made(&self.here) {
+            return self.copy_of_ordered_failed(meta);
+        }
         if entry.is_good() || entry.fetching || (entry.installing.is_some() && !entry.stalled) {
             return;
         }
@@ -206,7 +217,8 @@ impl Machine {
         entry.map.merge(map);
         let stage = entry.running.as_ref().map(|running| running.stage);
         let making = self.makings.contains_key(&meta);
-        let busy = making || matches!(stage, Some(Stage::Sent | Stage::Probing));
+        let asked = entry.condition == Condition::Suspect && entry.may_be_made(&self.here);
+        let busy = making || asked || matches!(stage, Some(Stage::Sent | Stage::Probing));
         let Some(copied) = snapshot.ordered.filter(|copied| !busy && copied.done >= entry.queue.done) else {
             return self.copy_of_ordered_failed(&meta);
         };
@@ -230,17 +242,15 @@ impl Machine {
         if let Some(local) = local {
             entry.map.set_local(&self.here, local);
         }
+        // It was fetched before it was known that the records here are old.
+        if copied.done < entry.queue.done || self.ordering.orders.is_in_doubt(&entry.group()) {
+            return self.wake(Timer::Copy(meta.clone()), 1);
+        }
         (entry.condition, entry.copies) = (Condition::Good, 0);
         (entry.queue.done, entry.queue.exists) = (copied.done, copied.exists);
-        let rest = entry.queue.turns.split_off(&copied.done);
-        for (index, turn) in std::mem::replace(&mut entry.queue.turns, rest) {
-            let executed = matches!(turn.verdict, Some(Ruling::Execute { .. }));
-            let (resource, op) = (meta.clone(), turn.operation.id.clone());
-            self.call.effects.push(Effect::Finished { resource, op, place: index, executed });
-            entry.queue.bodies.extend(turn.operation.body.map(|body| (index, body)));
-        }
         // What the service here did with the others is not in the state that it has now.
         entry.queue.turns.values_mut().for_each(|turn| turn.tried = None);
+        self.finish_before(meta, copied.done);
         self.tell_done(meta);
         self.take(meta);
     }
@@ -248,6 +258,10 @@ impl Machine {
     /// The operator mended why the replica here has not what the others have.
     pub(crate) fn mended_ordered(&mut self, meta: &Meta) {
         self.touch_ordered(meta);
+        let mute = self.ordering.entries.get(meta).is_some_and(|entry| self.is_mute(entry));
+        if mute && !self.keeps_its_log(meta) {
+            return;
+        }
         if let Some(entry) = self.ordering.entries.get_mut(meta).filter(|entry| !entry.is_good()) {
             entry.condition = Condition::Good;
             if let Some(mut turn) = entry.queue.turns.first_entry() {

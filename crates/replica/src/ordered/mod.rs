@@ -10,11 +10,13 @@
 //! - `take`: turns are taken: executed, decided, finished.
 //! - `mend`: what is in doubt, and replicas that are given the state of another.
 //! - `read`: when a replica may be read.
+//! - `readmit`: a site whose records were put back takes part again.
 //! - `drive`: the log's own events, time, and what the sites tell each other.
 
 mod drive;
 mod mend;
 mod read;
+mod readmit;
 mod take;
 mod write;
 
@@ -27,9 +29,11 @@ use serde::{Deserialize, Serialize};
 use crate::event::{Message, Ticket};
 use crate::machine::{Machine, Settings};
 use crate::map::ReplicaMap;
-use crate::operation::{Body, Class, LocalId, Meta, OpId, Operation};
+use crate::operation::{Body, Class, Doubt, LocalId, Meta, OpId, Operation};
 use crate::record::{Condition, Record, Running, Stage};
 use read::Reading;
+use readmit::Recall;
+pub use readmit::{Listed, Recollection};
 
 /// What a log holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Hash)]
@@ -213,6 +217,13 @@ impl Ordered {
         creates && self.map.local(here).is_none()
     }
 
+    /// True where the service here may have made the resource in a turn that is not over, and nobody knows its id there: an operator may.
+    pub(crate) fn may_be_made(&self, here: &Site) -> bool {
+        let asks = |running: &Running| running.doubted || running.stage != Stage::Waiting;
+        let repeats = self.first().is_some_and(|(_, turn)| turn.operation.doubt == Doubt::Repeat);
+        self.is_nameless(here) && !repeats && self.running.as_ref().is_some_and(asks)
+    }
+
     /// A place behind that of the write that makes the resource: whoever has finished all before it has made it.
     pub(crate) fn made_before(&self) -> u64 {
         let creates = |(_, turn): &(&u64, &Turn)| turn.operation.class == Class::Create;
@@ -281,6 +292,8 @@ pub(crate) struct Ordering {
     pub unconfirmed: BTreeSet<Meta>,
     /// The last of them whose members were asked.
     pub asked_last: Option<Meta>,
+    /// The word of others on groups in which this site is mute.
+    pub recall: Recall,
     /// The timer is running.
     pub ticking: bool,
     pub ticks: u32,
@@ -306,6 +319,7 @@ impl Ordering {
             busy,
             unconfirmed,
             asked_last: None,
+            recall: Recall::default(),
             ticking: false,
             ticks: 0,
         }
@@ -334,8 +348,12 @@ impl Machine {
             Message::Operations { operations, .. } => {
                 operations.iter().filter_map(|op| op.body.clone()).collect()
             }
-            Message::Order(message) => {
-                let lines = message.entries();
+            Message::Order { .. } | Message::Recalled { .. } => {
+                let lines = match message {
+                    Message::Order { message, .. } => message.entries(),
+                    Message::Recalled { said: Some(said), .. } => said.log.entries(),
+                    _ => Vec::new(),
+                };
                 let lines = lines.iter().filter_map(|bytes| crate::record::decode::<Line>(bytes).ok());
                 lines
                     .filter_map(|line| match line {

@@ -107,10 +107,16 @@ impl Machine {
 
     /// Starts to execute the first turn.
     fn begin_turn(&mut self, meta: &Meta) {
-        let Some(entry) = self.ordering.entries.get_mut(meta) else { return };
-        let Some((_, turn)) = entry.first() else { return };
+        let Some(entry) = self.ordering.entries.get(meta) else { return };
+        let Some((place, turn)) = entry.first() else { return };
         let execution = Execution { op: turn.operation.id.clone(), how: how(&turn.operation.class) };
-        entry.running = Some(Running { execution, stage: Stage::Sent, doubted: false, attempts: 0 });
+        let doubted = self.may_have_made_before(entry, place, turn);
+        if let Some(entry) = self.ordering.entries.get_mut(meta) {
+            entry.running = Some(Running { execution, stage: Stage::Sent, doubted, attempts: 0 });
+        }
+        if doubted {
+            return self.doubt_turn(meta);
+        }
         self.execute_turn(meta);
     }
 

@@ -90,6 +90,7 @@ impl Machine {
                     Refusal::Missing(site) => Reply::Missing(site),
                     Refusal::NoMajority => Reply::NoMajority,
                     Refusal::NotInGroup => Reply::NoOrder,
+                    Refusal::InDoubt => Reply::NotGood,
                     Refusal::Overtaken | Refusal::Full => Reply::Unavailable,
                 };
                 self.ordering.waiting.remove(&operation.id);
@@ -102,6 +103,7 @@ impl Machine {
                     entry.proposed.take_if(|proposed| *proposed == op);
                 }
             }
+            Purpose::Read(ticket) if why == Refusal::InDoubt => self.read_refused(ticket, Reply::NotGood),
             Purpose::Read(ticket) => self.read_refused(ticket, Reply::NoMajority),
         }
     }
@@ -130,7 +132,11 @@ impl Machine {
         if let Some(waiting) = self.ordering.waiting.get_mut(&id) {
             waiting.index = Some(index);
         }
-        let entry = self.ordering.entries.entry(meta.clone()).or_insert_with(|| Ordered::new(map));
+        if !self.is_ordered(&meta) {
+            self.ordering.entries.insert(meta.clone(), Ordered::new(map));
+            self.is_new_to_old_records(&meta, index);
+        }
+        let Some(entry) = self.ordering.entries.get_mut(&meta) else { return };
         // A state that was copied may have it already.
         if index >= entry.queue.done {
             entry.queue.turns.insert(index, Turn { operation, verdict: None, tried: None });
@@ -168,7 +174,7 @@ impl Machine {
     }
 
     /// The first replica gave the resource its name.
-    fn rename_ordered(&mut self, from: &Meta, to: Meta) -> Meta {
+    pub(super) fn rename_ordered(&mut self, from: &Meta, to: Meta) -> Meta {
         self.touch_ordered(&to);
         let Some(mut entry) = self.ordering.entries.remove(from) else { return to };
         entry.map = entry.map.named(to.clone());

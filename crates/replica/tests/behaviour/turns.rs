@@ -366,7 +366,7 @@ fn of_what_was_tried_elsewhere_only_the_leader_decides_and_only_what_is_open() {
         Event::Received { from: by, message: Message::Tried { resource, op: op.clone(), verdict } }
     };
     let orders = |effects: &[Effect]| {
-        effects.iter().any(|effect| matches!(effect, Effect::Send { message: Message::Order(_), .. }))
+        effects.iter().any(|effect| matches!(effect, Effect::Send { message: Message::Order { .. }, .. }))
     };
     // The leader is about to find out itself.
     let by = group.site(others[0]);
@@ -423,7 +423,7 @@ fn member_that_has_not_heard_of_a_resource_is_not_taken_to_have_made_it() {
     assert!([leader, one].iter().all(|at| group.stages[*at].machine.is_readable(&second)));
     // It can be asked how far it is, and lacks what was ordered meanwhile.
     group.cut.clear();
-    group.lost = |message| matches!(message, Message::Order(_));
+    group.lost = |message| matches!(message, Message::Order { .. });
     group.tick_at(&[leader, one], 20);
     let knows =
         |group: &Group, at: usize, of: usize| group.stages[at].machine.is_made_at(&second, &group.site(of));

@@ -15,6 +15,7 @@ mod app;
 mod chance;
 mod history;
 mod levels;
+mod restored;
 #[path = "../checker/service.rs"]
 mod service;
 mod world;

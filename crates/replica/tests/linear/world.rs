@@ -22,6 +22,9 @@ struct Request {
     authority: Authority,
 }
 
+/// Records, and the stored requests.
+type Disk = (BTreeMap<Key, Vec<u8>>, BTreeSet<String>);
+
 pub(crate) struct Place {
     pub(crate) site: Site,
     pub(crate) machine: Machine,
@@ -40,6 +43,8 @@ pub(crate) struct Place {
     /// The stored requests.
     bodies: BTreeSet<String>,
     skew_ms: u64,
+    /// A copy of its disk, with the stored requests.
+    copy: Option<Disk>,
 }
 
 /// The resource that all write and read.
@@ -101,6 +106,7 @@ impl World {
                 timers: BTreeSet::new(),
                 bodies: BTreeSet::new(),
                 skew_ms: chance.next() % 5_000,
+                copy: None,
             });
         }
         let mut world = World {
@@ -305,12 +311,36 @@ impl World {
         self.restart(at);
     }
 
+    /// A copy is made of what is durable at a site.
+    pub(crate) fn copy_disk(&mut self, at: usize) {
+        let place = &mut self.places[at];
+        place.copy = Some((place.disk.clone(), place.bodies.clone()));
+    }
+
+    /// The copy takes the place of what is durable, and the site starts with that; its service keeps what it has. `hint`: the driver sees
+    /// that. False where there is no copy.
+    pub(crate) fn put_back(&mut self, at: usize, hint: bool) -> bool {
+        let Some((disk, bodies)) = self.places[at].copy.take() else { return false };
+        self.crash(at);
+        let place = &mut self.places[at];
+        (place.disk, place.bodies) = (disk, bodies);
+        self.restart_with(at, hint);
+        true
+    }
+
     fn restart(&mut self, at: usize) {
+        self.restart_with(at, false);
+    }
+
+    fn restart_with(&mut self, at: usize, hint: bool) {
         let place = &mut self.places[at];
         (place.probes, place.copies, place.installs, place.timers) = Default::default();
         (place.reads, place.has_read) = Default::default();
         let records = place.disk.values().map(|bytes| Record::read(bytes).unwrap());
         place.machine = Machine::restore(place.site.clone(), Settings::default(), records);
+        if hint {
+            place.machine.distrust();
+        }
         let mut effects = Vec::new();
         place.machine.start(self.now_ms, self.chance.next(), &mut effects);
         for effect in effects {

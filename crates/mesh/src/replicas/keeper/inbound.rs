@@ -96,7 +96,7 @@ impl Keeper {
                 let new = operations.iter().filter(|op| self.is_new(op));
                 new.into_iter().all(|op| may_bring(Some(&op.on_behalf_of)))
             }
-            Message::Order(_) => may_bring(None),
+            Message::Order { .. } | Message::Recalled { .. } => may_bring(None),
             _ => true,
         };
         if !credible {
@@ -113,7 +113,10 @@ impl Keeper {
                 may(from) && operations.iter().all(|op| may(&op.id.site))
             }
             Message::Confirm { map, .. } | Message::Done { map, .. } => may(from) || self.is_as_known(map),
-            Message::Behind { .. } | Message::Order(_) | Message::Tried { .. } => may(from),
+            Message::Behind { .. }
+            | Message::Order { .. }
+            | Message::Recalled { .. }
+            | Message::Tried { .. } => may(from),
             _ => true,
         }
     }
@@ -161,7 +164,8 @@ impl Keeper {
                     match peers::fetch(&core, &from, &id).await {
                         Some(Some(kept)) => writes.push(kept),
                         // What is in a log and was erased was given to every site.
-                        Some(None) if matches!(message, Message::Order(_)) => {}
+                        Some(None) if matches!(message, Message::Order { .. } | Message::Recalled { .. }) => {
+                        }
                         Some(None) | None => all = false,
                     }
                 }
