@@ -67,6 +67,8 @@ impl Machine {
         match entry.map.level {
             // It would be among the ordered ones.
             Level::Quorum | Level::Strong => return Err(Reply::NoResource),
+            // The service here would be asked before it is told to make it.
+            Level::Weak if entry.resource.is_only_named() => return Err(Reply::NotGood),
             // Each site has its own order and its service's own answers.
             Level::Weak => return Ok(()),
             Level::Eventual => {}

@@ -125,8 +125,13 @@ impl Resource {
     /// the rest is on its way.
     #[must_use]
     pub fn is_to_come(&self, here: &Site) -> bool {
-        let unknown = self.progress.known == Version::default();
-        !self.exists(&self.seen(here)) && (unknown || self.exists(&self.progress.known))
+        let known = &self.progress.known;
+        !self.exists(&self.seen(here)) && (self.is_only_named() || self.exists(known))
+    }
+
+    /// Whether nothing is known of it here but its name and its sites.
+    pub(crate) fn is_only_named(&self) -> bool {
+        self.progress.known == Version::default()
     }
 
     /// Whether a delete ends the resource that one who has seen this much has not seen: the service here has yet to execute

@@ -543,7 +543,9 @@ mod tests {
         };
         let lacking = |sources: &[usize]| {
             let mut word = Unconfirmed::default();
-            sources.iter().for_each(|source| word.add(*source, "one"));
+            for source in sources {
+                word.add(*source, "one");
+            }
             word
         };
         let said = |later| known.unconfirmed(&name.with_id(""), &sites, Instant::now() + later);

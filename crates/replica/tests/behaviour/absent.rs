@@ -1,8 +1,8 @@
 //! Replicas that are not there yet, and sites that are not there any more.
 
 use replica::{
-    Change, Class, Doubt, Effect, Event, Level, LocalId, Message, Meta, Naming, OpId, Outcome, Reply,
-    Subject, Ticket, Timer,
+    Change, Class, Doubt, Effect, Epoch, Event, Level, LocalId, Message, Meta, Naming, OpId, Outcome, Reply,
+    Subject, Ticket, Timer, Version,
 };
 
 use super::{Stage, created, done, from, messages, meta, op, replies, site, talk};
@@ -30,6 +30,30 @@ fn what_is_still_to_be_made_is_not_said_to_be_gone() {
     a.ends(&effects, done());
     b.on(told(&a, &[op(1)]));
     assert_eq!(patch(&mut b, 3), [Reply::NoResource]);
+}
+
+#[test]
+fn a_weak_write_is_not_taken_where_only_the_name_is_known() {
+    let (mut a, mut b) = (Stage::new("A"), Stage::new("B"));
+    let effects = a.write(1, super::new(Level::Weak), Class::Create, Doubt::Repeat);
+    a.ends(&effects, done());
+    let map = a.machine.map(&meta()).unwrap().into_owned();
+    let add = |stage: &mut Stage, ticket| {
+        let class = Class::Action { idempotent: false };
+        let effects = stage.write(ticket, Subject::Existing(meta()), class, Doubt::Ask);
+        replies(&effects).into_iter().cloned().collect::<Vec<_>>()
+    };
+    // What A has is heard of before what made it.
+    let mut known = Version::default();
+    known.add(&op(1));
+    let (epoch, done) = (Epoch::default(), known.clone());
+    let message = Message::Confirm { map: map.clone(), epoch, number: 0, known, done };
+    b.on(Event::Received { from: site("A"), message });
+    assert!(b.machine.map(&meta()).is_some());
+    assert_eq!(add(&mut b, 1), [Reply::NotGood], "its service would say 404");
+    let operations = a.machine.pending(&site("B")).collect();
+    b.on(Event::Received { from: site("A"), message: Message::Operations { map, operations } });
+    assert_eq!(add(&mut b, 2), [Reply::Recorded], "it comes after what makes it");
 }
 
 /// Whether a body goes.
