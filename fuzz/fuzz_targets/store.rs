@@ -7,6 +7,8 @@ mod altered;
 #[allow(dead_code, unused, missing_docs)]
 mod common;
 
+use std::backtrace::Backtrace;
+use std::panic::PanicHookInfo;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -17,6 +19,9 @@ use store::embedded::Embedded;
 use store::{Error, Query, Store};
 use tempfile::TempDir;
 
+/// In the paths of the engine's source.
+const ENGINE: &str = "redb-";
+
 static DIRECTORY: LazyLock<TempDir> = LazyLock::new(|| {
     let shm = Path::new("/dev/shm");
     if shm.is_dir() { TempDir::new_in(shm) } else { TempDir::new() }.expect("a directory")
@@ -26,10 +31,19 @@ static DIRECTORY: LazyLock<TempDir> = LazyLock::new(|| {
 fn hear_only_our_panics() {
     let ours = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        if !panic.location().is_some_and(|place| place.file().contains("redb-")) {
+        if !is_the_engines(panic) {
             ours(panic);
         }
     }));
+}
+
+fn is_the_engines(panic: &PanicHookInfo<'_>) -> bool {
+    panic.location().is_some_and(|place| place.file().contains(ENGINE)) || {
+        // A function of the standard library panics where it is: the trace says who called it, the last call first.
+        let trace = Backtrace::force_capture().to_string();
+        let engine = trace.find(ENGINE);
+        engine.is_some_and(|engine| trace.find("crates/store/src").is_none_or(|store| engine < store))
+    }
 }
 
 static WHOLE: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
