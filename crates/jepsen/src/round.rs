@@ -98,7 +98,7 @@ pub(crate) async fn run(setting: &Setting<'_>, seed: u64) -> io::Result<Outcomes
     Ok(count(&evidence, &quiet, violations, directory))
 }
 
-/// Waits until every site sees every other alive.
+/// Waits until every site sees every other alive, and reaches it: a list says of one that it does not reach that it is missing.
 async fn until_met(sites: &[Site]) -> io::Result<()> {
     let start = Instant::now();
     loop {
@@ -111,11 +111,12 @@ async fn until_met(sites: &[Site]) -> io::Result<()> {
                     continue;
                 }
             };
-            let alive = |other: &usize| {
-                array(&known, "sites")
-                    .any(|known| text(known, "site") == name(*other) && text(known, "status") == "alive")
+            let is_seen = |other: &usize| {
+                let is_well =
+                    |site: &Value| text(site, "status") == "alive" && text(site, "reach") == "reachable";
+                array(&known, "sites").any(|site| text(site, "site") == name(*other) && is_well(site))
             };
-            let others = (0..SITES).filter(|other| *other != number && !alive(other));
+            let others = (0..SITES).filter(|other| *other != number && !is_seen(other));
             missing.extend(others.map(|other| format!("{} does not see {}", name(number), name(other))));
         }
         if missing.is_empty() {
