@@ -20,7 +20,7 @@ const ALL: &str = "registry: Site1 & Site2 & Site3";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
-/// What one site's registry has.
+/// The content of one site's registry.
 #[derive(Default)]
 struct Content {
     uploads: Vec<String>,
@@ -110,7 +110,7 @@ impl Registry {
 }
 
 impl Content {
-    /// Whether something that a document names is not here. None: it is no document of its type.
+    /// True where something that a document names is not here. None: it is no document of its type.
     fn lacks(&self, document: &str, media_type: &str) -> Option<bool> {
         let document: Value = serde_json::from_str(document).ok()?;
         let of = |list: &Value| -> Vec<String> {

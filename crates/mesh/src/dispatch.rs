@@ -209,7 +209,7 @@ impl Dispatch {
         }
     }
 
-    /// Whoever only asks whether content is there, and is told by a site that it is not, brings it: a group does not wait for
+    /// A client that only asks whether content is there, and is told by a site that it is not, brings it: a group does not wait for
     /// its other sites to say so too.
     fn of_contents(&self, plan: &Plan, failure: Failure, run: &Run<'_>) -> Failure {
         let is_absent = |asked: &Asked| matches!(asked.said, Said::Status(404 | 410));

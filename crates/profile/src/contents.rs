@@ -1,4 +1,4 @@
-//! What documents name by its content, and have to have at their site: the layers of an image.
+//! Content that documents name, and have to have at their site: the layers of an image.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::path::{Pattern, segments};
 /// A document names at most so many.
 const MOST_NAMES: usize = 10_000;
 
-/// What documents of a kind name: at a site it is there before the document is.
+/// Content that documents of a kind name: at a site it is there before the document is.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contents {
@@ -16,11 +16,11 @@ pub struct Contents {
     at: Vec<String>,
     /// The collection that they are in, beside the document's own.
     beside: String,
-    /// How one is put there, where that takes two requests. None: by a PUT, as a document of the kind.
+    /// The two requests that put one there. None: a PUT does, as for a document of the kind.
     pub upload: Option<ContentUpload>,
 }
 
-/// How content is put into a service: a POST begins, and a PUT to the address that it answers has all of it.
+/// The two requests that put content into a service: a POST begins, and a PUT to the address that it answers has all of it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ContentUpload {
@@ -39,7 +39,7 @@ pub struct Content<'c> {
     pub name: String,
     /// Its collection.
     pub collection: String,
-    /// How it is put there.
+    /// The requests that put it there.
     pub upload: Option<&'c ContentUpload>,
 }
 
@@ -80,7 +80,7 @@ impl Contents {
         (!named).then_some("`parameter` of an `upload` is the name of a parameter")
     }
 
-    /// Whether a path is that of something that documents of a kind may name.
+    /// True where a path is that of something that documents of a kind may name.
     pub(crate) fn has(&self, kind: &Pattern, path: &str) -> bool {
         let parts = path.rsplit_once('/').filter(|(_, name)| is_name(name));
         let place = parts.and_then(|(collection, _)| collection.rsplit_once('/'));
@@ -90,7 +90,7 @@ impl Contents {
         place.is_some_and(is_beside)
     }
 
-    /// What the document of a resource with this path names.
+    /// The content that the document of a resource with this path names.
     pub(crate) fn of(&self, path: &str, document: &Value) -> Vec<Content<'_>> {
         let above = path.rsplit_once('/').and_then(|(collection, _)| collection.rsplit_once('/'));
         let Some((above, _)) = above else { return Vec::new() };
@@ -110,7 +110,7 @@ impl Contents {
     }
 }
 
-/// What all of these name, each once.
+/// The content that all of these name, each once.
 pub(crate) fn named<'c>(all: &'c [Contents], path: &str, document: &[u8]) -> Vec<Content<'c>> {
     if all.is_empty() {
         return Vec::new();

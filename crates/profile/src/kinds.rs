@@ -62,7 +62,7 @@ pub struct Kind {
     pub exact: bool,
     /// The media types that are accepted where Archipel reads one by itself.
     pub accept: Option<String>,
-    /// What its documents name by its content: at a site that is there first.
+    /// Content that its documents name: at a site that is there first.
     #[serde(default)]
     contents: Vec<Contents>,
     /// When one that was deleted is gone.
@@ -282,7 +282,7 @@ impl Kind {
             .then_some("`absent` has statuses from 400 to 499; 401, 408 and 429 say nothing of what is there")
     }
 
-    /// What is wrong with documents that go byte for byte, and with what they name.
+    /// The fault of documents that go byte for byte, or of what they name.
     fn exact_fault(&self) -> Option<&'static str> {
         let pointers = self.fields.len() + self.document.len() + self.refs.len() + self.generated.len();
         let changed = pointers + self.elements.len() + self.parts.len() > 0 || self.json_patch.is_some();
@@ -302,13 +302,13 @@ impl Kind {
         self.contents.iter().find_map(|own| own.fault(&self.path))
     }
 
-    /// What the document of one with this path names by its content.
+    /// The content that the document of one with this path names.
     #[must_use]
     pub fn contents_of(&self, path: &str, document: &[u8]) -> Vec<Content<'_>> {
         contents::named(&self.contents, path, document)
     }
 
-    /// Whether its documents may name something by its content.
+    /// True where its documents may name something by its content.
     #[must_use]
     pub fn has_contents(&self) -> bool {
         !self.contents.is_empty()
@@ -478,7 +478,7 @@ impl Kinds {
         self.collection(service, path).is_some_and(|kind| kind.name == name)
     }
 
-    /// Whether a path is that of a document which goes byte for byte, or of what such a document may name.
+    /// True where a path is that of a document which goes byte for byte, or of what such a document may name.
     #[must_use]
     pub fn is_content(&self, service: &str, path: &str) -> bool {
         let of = |kind: &&Kind| kind.replicated && kind.exact && kind.is_of(service);

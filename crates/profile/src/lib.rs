@@ -226,7 +226,7 @@ impl Profile {
         self.sessions.iter().any(|session| session.fits(service, path))
     }
 
-    /// Whether a request begins a session: it goes to one site.
+    /// True where a request begins a session: it goes to one site.
     #[must_use]
     pub fn begins_session(&self, service: &str, method: &str, path: &str) -> bool {
         method == "POST" && self.sessions.iter().any(|session| session.begins(service, path))

@@ -129,7 +129,7 @@ impl Resource {
         !self.exists(&self.seen(here)) && (self.is_only_named() || self.exists(known))
     }
 
-    /// Whether nothing is known of it here but its name and its sites.
+    /// True where nothing is known of it here but its name and its sites.
     pub(crate) fn is_only_named(&self) -> bool {
         self.progress.known == Version::default()
     }

@@ -114,7 +114,7 @@ struct State {
     counter: Option<Counter>,
 }
 
-/// How a service counts.
+/// The count of a service that names what it makes by numbers.
 #[derive(Clone, Copy)]
 struct Counter {
     /// The last number that it gave.

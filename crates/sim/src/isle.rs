@@ -167,7 +167,7 @@ pub struct Application {
     pub holds: bool,
     /// Whether services keep the names of operations.
     pub probes: bool,
-    /// Whether services name what they make by counting.
+    /// Services name what they make by counting.
     pub counts: bool,
 }
 

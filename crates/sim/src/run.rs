@@ -84,7 +84,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Whether the client was told that this site executed it, or gave it its name.
+    /// True where the client was told that this site executed it, or gave it its name.
     fn was_taken_by(&self, site: usize) -> bool {
         let (name, told) = (NAMES[site], &self.told);
         let is_named =

@@ -54,7 +54,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Whether clients find it no more, though the service here has yet to execute its deletion.
+    /// True where clients find it no more, though the service here has yet to execute its deletion.
     pub(crate) fn is_gone_for_clients(&self) -> bool {
         self.deleted && self.level == Level::Eventual
     }
@@ -117,7 +117,7 @@ struct Names {
     owned: HashMap<Box<str>, usize>,
     /// What some site is not known yet to have made.
     unconfirmed: BTreeSet<Name>,
-    /// What these sites are known to have made since then, the oldest first.
+    /// Resources that these sites are known to have made since then, the oldest first.
     lately: VecDeque<(Instant, Name, BTreeSet<Site>)>,
 }
 
@@ -156,7 +156,7 @@ impl Names {
         self.lately.push_back((Instant::now(), name.clone(), made));
     }
 
-    /// Whether the service here has given this local name of a resource to another one since.
+    /// True where the service here has given this local name of a resource to another one since.
     fn is_anothers(&self, name: &Name, local: &Name) -> bool {
         self.holders.get(local).is_some_and(|holder| holder != name)
     }
@@ -336,7 +336,7 @@ impl Known {
         }
     }
 
-    /// Whether the service here has given the name of a replica to another resource since: what had it is gone.
+    /// True where the service here has given the name of a replica to another resource since: what had it is gone.
     pub(crate) fn is_anothers(&self, name: &Name, local: &Name) -> bool {
         let services = self.services.read().unwrap_or_else(PoisonError::into_inner);
         services.get(name.service()).is_some_and(|names| names.is_anothers(name, local))

@@ -188,7 +188,7 @@ pub enum Held {
     Unsigned,
     /// The service did not answer, and is asked whether it executed it.
     Probing,
-    /// What it names by its content is not here, and no site that can be asked gives it.
+    /// The content that it names is not here, and no site that can be asked gives it.
     Lacking,
     /// The service answers so.
     Status(u16),

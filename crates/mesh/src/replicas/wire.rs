@@ -31,7 +31,7 @@ pub(crate) const COMING: &str = "/archipel/replicas/3/coming";
 pub(crate) const BODIES: &str = "/archipel/replicas/3/bodies/";
 /// A part of a resource, from the service.
 pub(crate) const PART: &str = "/archipel/replicas/3/part";
-/// What a document names by its content, or such a document, from the service.
+/// Asks the service for content that a document names, or for such a document.
 pub(crate) const CONTENT: &str = "/archipel/replicas/3/content";
 
 /// A name that is reserved, or is to be.
@@ -177,7 +177,7 @@ async fn part(core: &Core, place: &[u8]) -> Response<AnswerBody> {
     }
 }
 
-/// What this site's service has there, of what the profile says that documents are made of. Nothing else is given out so.
+/// Gives out the content that this site's service has there, if documents are made of such, as the profile says. Nothing else is given out so.
 async fn content(core: &Core, place: &[u8]) -> Response<AnswerBody> {
     let Ok((service, path)) = postcard::from_bytes::<(String, String)>(place) else {
         return empty(StatusCode::CONFLICT);

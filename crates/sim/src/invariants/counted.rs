@@ -8,14 +8,14 @@ use crate::isle::NAMES;
 use crate::run::{Evidence, Record};
 use crate::schedule::Act;
 
-/// Whether an image of one site alone was deleted: its service may give its number to another.
+/// True where an image of one site alone was deleted: its service may give its number to another.
 fn may_be_another(evidence: &Evidence, of: usize) -> bool {
     let made_alone = |record: &Record| record.ask.number == of && matches!(record.ask.act, Act::Make);
     let deletes = |record: &Record| matches!(record.ask.act, Act::Delete { of: own } if own == of);
     evidence.records.iter().any(made_alone) && evidence.records.iter().any(deletes)
 }
 
-/// Whoever writes to an image, or reads it, meets that one and no other; an image of one site alone is there, and nowhere else;
+/// A write to an image, or a read of it, meets that one and no other; an image of one site alone is there, and nowhere else;
 /// and at the end a service's own number leads to what is of that site alone.
 pub(super) fn images_answer_to_their_own_ids(evidence: &Evidence) -> Result<(), String> {
     if let Some(mistaken) = &evidence.mistaken {

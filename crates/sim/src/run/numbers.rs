@@ -1,4 +1,4 @@
-//! What the numbers of each service lead to at the end.
+//! The resources to which the numbers of each service lead at the end.
 
 use super::Sea;
 use crate::client::{self, Asked, Sent};

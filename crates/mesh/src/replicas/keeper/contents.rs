@@ -1,4 +1,4 @@
-//! What a document names by its content, such as the layers of an image, is copied to this site's service before the document
+//! Content that a document names, such as the layers of an image, is copied to this site's service before the document
 //! is put there.
 
 use bytes::Bytes;
@@ -37,7 +37,7 @@ pub(super) struct ServiceAnswer {
 }
 
 impl ServiceAnswer {
-    /// Whether it may be for want of something that the document names.
+    /// True where it may be for want of something that the document names.
     fn is_refusal(&self) -> bool {
         let status = self.head.status.as_u16();
         let refused = (400..=499).contains(&status) && !matches!(status, 401 | 403 | 408 | 429);
@@ -96,7 +96,7 @@ impl Job {
         Box::pin(contents.complete(&path, document, DEEPEST)).await
     }
 
-    /// Whether a write is of a document that may name something by its content.
+    /// True where a write is of a document that may name something by its content.
     fn names_contents(&self, state: &State, kept: &Kept) -> bool {
         let kind = kind(state, &kept.service, &kept.kind, &kept.path);
         let sets = matches!(self.execution.how, How::Create | How::Replace);
@@ -127,7 +127,7 @@ impl Job {
         Ok(ServiceAnswer { head, body, lacks: false })
     }
 
-    /// Whether a refusal is not the last word: what the document names may come to a site that can be asked, and nobody waits
+    /// True where a refusal is not the last word: what the document names may come to a site that can be asked, and nobody waits
     /// who could send it once more.
     pub(super) fn waits_for_contents(&self, kept: &Kept, lacks: bool) -> bool {
         lacks && (!self.is_as_sent(kept) || self.level == Level::Weak)
@@ -148,7 +148,7 @@ pub(super) fn sources(core: &Core, state: &State, name: &Name, first: &Site) -> 
     sources.filter(|site| site != here && all.contains(site)).collect()
 }
 
-/// What became of what a document names, and is not here.
+/// The outcome of copying all that a document names and is not here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Copied {
     /// So many were copied here.
@@ -159,7 +159,7 @@ struct Copied {
     unknown: usize,
 }
 
-/// What became of one of them.
+/// The outcome of copying one of them.
 enum Found {
     Made,
     Nowhere,
@@ -223,7 +223,7 @@ impl Contents<'_> {
         }
     }
 
-    /// What another site's service has there. `Some(None)`: it has nothing.
+    /// Asks for the content that another site's service has there. `Some(None)`: it has nothing.
     async fn pull(&self, source: &Site, path: &str) -> Option<Option<Response<Received>>> {
         let asked = postcard::to_allocvec(&(self.name.service(), path)).ok()?;
         pull::content(self.core, source, asked.into()).await

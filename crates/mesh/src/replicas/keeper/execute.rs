@@ -166,7 +166,7 @@ impl Job {
         }
     }
 
-    /// Whether the service has given the id that this resource had to another one since: the service has it no more.
+    /// True where the service has given the id that this resource had to another one since: the service has it no more.
     fn is_anothers(&self) -> bool {
         let (meta, local) = (Name::from(&self.operation.resource), self.local.as_ref().map(Name::from));
         let replicas = self.core.shared.replicas.as_ref();
@@ -368,7 +368,7 @@ pub(super) fn kind<'s>(state: &'s State, service: &str, name: &str, path: &str) 
     collection().or_else(item)
 }
 
-/// Whether its documents go byte for byte.
+/// True where its documents go byte for byte.
 fn is_exact(state: &State, kept: &Kept) -> bool {
     kind(state, &kept.service, &kept.kind, &kept.path).is_some_and(|kind| kind.exact)
 }

@@ -96,7 +96,7 @@ pub(super) async fn part(
     stored(core, spool, answer, progress).await.map(Some)
 }
 
-/// What another site's service has at a path, as it comes, with its media type. `Some(None)`: it has nothing there.
+/// Asks for the content that another site's service has at a path, as it comes, with its media type. `Some(None)`: it has none.
 pub(super) async fn content(core: &Core, source: &Site, asked: Bytes) -> Option<Option<Response<Received>>> {
     let answer = ask(core, source, Method::POST, wire::CONTENT, asked).await?;
     match answer.status() {
